@@ -1,0 +1,44 @@
+"""Canonical JSON: the one spelling of a value that is stored, counted and digested.
+
+RFC 8785 in style: UTF-8, no white space, members sorted, shortest numbers that round-trip. Two differences, see
+docs/decisions/0002: members sort by code point, and 64-bit integers keep all their digits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """Encode a JSON value canonically.
+
+    Args:
+        value: Nested dict (str keys), list, str, int within 64 bits, finite float, bool or None.
+
+    Raises:
+        TypeError: Something in it has no JSON form.
+    """
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def parse_canonical(data: bytes) -> Any:
+    """Decode what `canonical_bytes` made."""
+    return orjson.loads(data)
+
+
+def digest_bytes(tag: str, data: bytes) -> str:
+    """SHA-256 over a domain-separation tag and canonical bytes, as 64 lowercase hexadecimal digits.
+
+    Args:
+        tag: Says what is digested, for example "waggle.relation.v1"; two tags never give the same digest.
+        data: Canonical bytes.
+    """
+    return hashlib.sha256(tag.encode() + b"\x00" + data).hexdigest()
+
+
+def digest_value(tag: str, value: Any) -> str:
+    """`digest_bytes` of the value's canonical bytes."""
+    return digest_bytes(tag, canonical_bytes(value))
