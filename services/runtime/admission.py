@@ -1,19 +1,29 @@
 """Admission slots: how many retrievals one server executes at a time.
 
-There is no queue. A request that finds no free slot is refused before any work, with `retrieval_busy`.
+There is no queue. A request that finds no free slot is refused before any work, with `retrieval_busy`. The slot belongs
+to the work, not to the connection: it is given back when the answer has been serialized or the call has failed, also
+when the client is gone, and before the answer is sent, so that a client's next call never meets its own slot.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from types import TracebackType
+from collections.abc import Callable
+from typing import Any
 
 from services.domain.errors import RetrievalBusy
 
 ENVIRONMENT_VARIABLE = "QILBEE_MAX_CONCURRENT_RETRIEVALS"
 SLOTS_DEFAULT = 2
 SLOTS_MAX = 64
+
+
+class _Thread(threading.local):
+    held: AdmissionPool | None = None
+
+
+_thread = _Thread()
 
 
 def slot_count_from_environment() -> int:
@@ -28,44 +38,50 @@ def slot_count_from_environment() -> int:
     return int(text)
 
 
-class AdmissionSlot:
-    """One taken slot. Release it once, after the answer is serialized; a `with` block does."""
-
-    __slots__ = ("_semaphore",)
-
-    def __init__(self, semaphore: threading.Semaphore) -> None:
-        self._semaphore: threading.Semaphore | None = semaphore
-
-    def release(self) -> None:
-        """Give the slot back. Further calls do nothing."""
-        semaphore, self._semaphore = self._semaphore, None
-        if semaphore is not None:
-            semaphore.release()
-
-    def __enter__(self) -> AdmissionSlot:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.release()
-
-
 class AdmissionPool:
-    """The slots of one server, shared by all companies.
-
-    Take one with `admit` after authentication, capability and scope. The slot belongs to the work, not to the
-    connection: it stays taken until the holder releases it, also when the client is gone.
-    """
+    """The slots of one server, shared by all companies."""
 
     def __init__(self, slot_count: int) -> None:
         self.slot_count = slot_count
-        self._semaphore = threading.Semaphore(slot_count)
+        self._semaphore = threading.BoundedSemaphore(slot_count)
 
-    def admit(self) -> AdmissionSlot:
-        """Take a slot, without waiting.
+    def admit(self) -> None:
+        """Take a slot for the call that this thread serves, without waiting; a call that has one keeps it.
+
+        Call it after authentication, capability and scope. `runtime.handlers` gives the slot back; outside of a server,
+        `release_slot` does.
 
         Raises:
             RetrievalBusy: None is free.
         """
+        if _thread.held is self:
+            return
         if not self._semaphore.acquire(blocking=False):
             raise RetrievalBusy("all retrieval slots are taken")
-        return AdmissionSlot(self._semaphore)
+        _thread.held = self
+
+    def give_back(self) -> None:
+        """Return one slot to the pool. Only `release_slot` calls this."""
+        self._semaphore.release()
+
+
+def release_slot() -> None:
+    """Give back the slot that the call of this thread holds, if it holds one."""
+    pool, _thread.held = _thread.held, None
+    if pool is not None:
+        pool.give_back()
+
+
+def releasing(serializer: Callable[[Any], bytes] | None) -> Callable[[Any], bytes] | None:
+    """Wrap a response serializer so that the call's slot is given back once the answer is serialized."""
+    if serializer is None:
+        return None
+
+    def serialize(response: Any) -> bytes:
+        try:
+            return serializer(response)
+        finally:
+            if _thread.held is not None:
+                release_slot()
+
+    return serialize
