@@ -1,0 +1,166 @@
+"""What happens around every gRPC method of the suite: request id, validation, access log, errors as statuses.
+
+Handlers are wrapped once, when a servicer is registered; a call pays for a few function calls, not for interceptors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, cast
+
+import grpc
+from google.protobuf import descriptor_pool
+
+from services.domain.errors import RouteNotFound, WaggleError
+from services.runtime.admission import release_slot, releasing
+from services.runtime.call_context import REQUEST_ID_KEY, bind_call, release_call
+from services.runtime.identifiers import new_uuid
+from services.runtime.logging import get_logger
+from services.runtime.status import (
+    DEADLINE_TEXT,
+    STATUS_DETAILS_KEY,
+    UNAVAILABLE_TEXT,
+    RpcFailure,
+    error_from_rpc,
+    status_from_error,
+    status_from_failure,
+)
+from services.runtime.validation import compile_validator, validate
+
+_REQUEST_ID_LENGTH_MAX = 128
+# gRPC reports "no deadline" as a time-out of many years.
+_TIMEOUT_S_MAX = 10 * 365 * 24 * 3600.0
+
+# Quoted: the class is generic in its types only, not when the program runs.
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Behavior = Callable[[Any, grpc.ServicerContext], Any]
+
+log = get_logger()
+
+
+def wrap_handlers(service: str, handlers: dict[str, Handler]) -> dict[str, Handler]:
+    """Wrap all methods of one service.
+
+    Args:
+        service: Full name, for example "waggle.memory.v1.MemoryService".
+        handlers: Method name to handler, as generated code registers them.
+
+    Returns:
+        The same names; single requests are validated before the servicer sees them. The messages of a request stream
+        are not: a servicer that takes one calls `validate` itself, so that it can say which message was bad.
+    """
+    methods = descriptor_pool.Default().FindServiceByName(service).methods_by_name
+    wrapped: dict[str, Handler] = {}
+    for name, handler in handlers.items():
+        checked = not handler.request_streaming and bool(compile_validator(methods[name].input_type).steps)
+        wrapped[name] = _wrap(f"/{service}/{name}", handler, checked)
+    return wrapped
+
+
+def _wrap(path: str, handler: Handler, checked: bool) -> Handler:
+    codec = {
+        "request_deserializer": handler.request_deserializer,
+        "response_serializer": releasing(handler.response_serializer),
+    }
+    if handler.response_streaming:
+        behavior = cast(Behavior, handler.stream_stream if handler.request_streaming else handler.unary_stream)
+        make = (
+            grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
+        )
+        return make(_streaming(path, behavior, checked), **codec)
+    behavior = cast(Behavior, handler.stream_unary if handler.request_streaming else handler.unary_unary)
+    make = grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
+    return make(_single(path, behavior, checked), **codec)
+
+
+def _single(path: str, behavior: Behavior, checked: bool) -> Behavior:
+    def serve(request: Any, context: grpc.ServicerContext) -> Any:
+        started_ns = time.perf_counter_ns()
+        request_id = _begin(context)
+        try:
+            if checked:
+                validate(request)
+            response = behavior(request, context)
+        except Exception as error:
+            release_slot()
+            _refuse(path, request_id, error, context, started_ns)
+            raise
+        finally:
+            release_call()
+        _log_access(path, request_id, "OK", started_ns)
+        return response
+
+    return serve
+
+
+def _streaming(path: str, behavior: Behavior, checked: bool) -> Behavior:
+    def serve(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        started_ns = time.perf_counter_ns()
+        request_id = _begin(context)
+        try:
+            if checked:
+                validate(request)
+            yield from behavior(request, context)
+        except Exception as error:
+            _refuse(path, request_id, error, context, started_ns)
+            raise
+        finally:
+            release_call()
+        _log_access(path, request_id, "OK", started_ns)
+
+    return serve
+
+
+def _begin(context: grpc.ServicerContext) -> str:
+    request_id = ""
+    for key, value in context.invocation_metadata():
+        if key == REQUEST_ID_KEY and isinstance(value, str):
+            request_id = value[:_REQUEST_ID_LENGTH_MAX]
+    request_id = request_id or new_uuid()
+    timeout_s = context.time_remaining()
+    bind_call(request_id, timeout_s if timeout_s is not None and timeout_s < _TIMEOUT_S_MAX else None)
+    if not context.is_active() or (timeout_s is not None and timeout_s <= 0):
+        # The call waited for a thread until its caller gave up; nobody would read the answer.
+        context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, DEADLINE_TEXT)
+    return request_id
+
+
+def _refuse(path: str, request_id: str, error: Exception, context: grpc.ServicerContext, started_ns: int) -> None:
+    """Send the status that belongs to an error, by raising as `context.abort` does."""
+    aborted_with = cast(Any, context).code()
+    if type(error) is Exception and aborted_with is not None:
+        # The servicer has aborted the call by itself; that exception is gRPC's own.
+        _log_access(path, request_id, aborted_with.name, started_ns)
+        return
+    code, message, details = _status_of(path, request_id, error)
+    _log_access(path, request_id, code.name, started_ns)
+    context.set_trailing_metadata(((STATUS_DETAILS_KEY, details),))
+    context.abort(code, message)
+
+
+def _status_of(path: str, request_id: str, error: Exception) -> tuple[grpc.StatusCode, str, bytes]:
+    if isinstance(error, grpc.RpcError):
+        error = error_from_rpc(error)
+        if isinstance(error, RpcFailure):
+            log.warning("call_failed", method=path, request_id=request_id, code=error.code.name)
+            if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return status_from_failure(error.code, DEADLINE_TEXT)
+            if error.code is grpc.StatusCode.CANCELLED:
+                return status_from_failure(error.code, "the caller cancelled the request")
+            return status_from_failure(grpc.StatusCode.UNAVAILABLE, UNAVAILABLE_TEXT)
+    if isinstance(error, RpcFailure):
+        return status_from_failure(error.code, error.message)
+    if isinstance(error, WaggleError):
+        if error.reason in ("internal_error", "storage_inconsistency"):
+            log.error("failure", method=path, request_id=request_id, reason=error.reason, exc_info=error)
+        return status_from_error(error)
+    if isinstance(error, NotImplementedError):
+        return status_from_error(RouteNotFound("this method is not served here"))
+    log.error("unexpected_failure", method=path, request_id=request_id, exc_info=error)
+    return status_from_failure(grpc.StatusCode.INTERNAL, f"unexpected failure; request id {request_id}")
+
+
+def _log_access(path: str, request_id: str, code: str, started_ns: int) -> None:
+    elapsed_ms = (time.perf_counter_ns() - started_ns) / 1e6
+    log.info("rpc", method=path, request_id=request_id, code=code, ms=round(elapsed_ms, 3))
