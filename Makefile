@@ -1,0 +1,65 @@
+# Every target works alone on a fresh clone: whatever it needs, the environment included, is made first.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup proto lint fix types test test-all bench demo serve clean
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Options for pytest, pytest-xdist's included: make test PYTEST="-n 0 tests/unit"
+PYTEST ?= -n 2
+BENCH ?=
+LISTEN ?= 127.0.0.1:7474
+DATA ?= data
+SOURCES := services cli scripts tests $(wildcard benchmarks examples)
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Create the environment in .venv (quick when nothing changed)
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: apt-get install python3 python3-venv" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed, $(PYTHON) is older; name another one with PYTHON=" >&2; exit 1; }
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV) >/dev/null 2>&1 || \
+	  { rm -rf $(VENV); echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
+	@echo "Installing into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+proto: $(STAMP) ## Generate the stubs and the descriptor set in waggle/ from protos/
+	$(BIN)/python scripts/generate_protos.py
+
+lint: $(STAMP) ## Check format, lint, import directions, protos and their generated code
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/lint-imports --no-cache
+	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/lint_protos
+	$(BIN)/python scripts/generate_protos.py --check
+
+fix: $(STAMP) ## Format, and mend what the linter can mend
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+types: $(STAMP) ## Check types (strict)
+	$(BIN)/mypy
+
+test: $(STAMP) ## Run all tests but the deep ones; a few minutes
+	$(BIN)/python -m pytest -m "not deep" $(PYTEST)
+
+test-all: $(STAMP) ## Run all tests, generated worlds and kills in depth; much longer
+	WAGGLE_TEST_PROFILE=deep $(BIN)/python -m pytest $(PYTEST)
+
+bench: $(STAMP) ## Measure every budget and print figure and budget side by side (BENCH="--data DIR")
+	$(BIN)/python -m benchmarks $(BENCH)
+
+demo: $(STAMP) ## See it work: import a history, search it, read the path to each memory
+	$(BIN)/python -m cli.demo
+
+serve: $(STAMP) ## Run the suite on LISTEN (127.0.0.1:7474), its data in DATA (data/)
+	$(BIN)/waggle serve --data-dir "$(DATA)" --listen "$(LISTEN)"
+
+clean: ## Remove the environment and all caches (never data)
+	rm -rf $(VENV) .build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
