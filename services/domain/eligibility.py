@@ -48,6 +48,14 @@ class Failure:
     reason: FailureReason
 
 
+@dataclass(frozen=True, slots=True)
+class DependencyWork:
+    """Source lookups of one request so far, missing ones included, and the stored bytes of the sources found."""
+
+    records_examined: int = 0
+    bytes_examined: int = 0
+
+
 @dataclass(slots=True)
 class DependencyCache:
     """Source lookups of one request: each source is read and counted once.
@@ -80,6 +88,11 @@ class DependencyCache:
                 raise InvalidRequest(f"needs more than {limits.DEPENDENCY_BYTES_MAX} bytes of dependencies")
         self._states[record_id] = state
         return state
+
+    @property
+    def work(self) -> DependencyWork:
+        """The counters as they stand."""
+        return DependencyWork(self.records_examined, self.bytes_examined)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,8 +118,8 @@ class PartitionView(RecordReader, Protocol):
     def relation(self, index: int) -> ServedRelation:
         """The relation behind an index."""
 
-    def binding(self, space: Space, row: int) -> BoundVector | None:
-        """The record's binding in the space; None when missing."""
+    def bindings(self, space: Space, rows: Sequence[int]) -> Sequence[BoundVector | None]:
+        """The rows' bindings in the space, in the order of `rows`; None where one is missing."""
 
     def cosines(self, space: Space, query: Float32Vector, rows: Sequence[int]) -> npt.NDArray[np.float64]:
         """Exact cosines, (len(rows),) float64 in [-1, 1], of the rows' bound vectors, float64 accumulation over float32.
