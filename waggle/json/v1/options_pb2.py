@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cwaggle/json/v1/options.proto\x12\x0ewaggle.json.v1\x1a google/protobuf/descriptor.proto\"\x82\x01\n\tFieldJson\x12\x12\n\nomit_unset\x18\x01 \x01(\x08\x12\x12\n\nomit_empty\x18\x02 \x01(\x08\x12\x0b\n\x03raw\x18\x03 \x01(\x08\x12\x10\n\x08required\x18\x04 \x01(\x08\x12\x10\n\x08nullable\x18\x05 \x01(\x08\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x0e\n\x06hidden\x18\x07 \x01(\x08\"\xee\x03\n\nFieldRules\x12\x16\n\tmin_bytes\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x11\n\tnot_blank\x18\x03 \x01(\x08\x12\x12\n\nno_control\x18\x04 \x01(\x08\x12\x0c\n\x04uuid\x18\x05 \x01(\x08\x12\x17\n\nhex_digits\x18\x06 \x01(\rH\x02\x88\x01\x01\x12\x14\n\x07min_int\x18\x07 \x01(\x03H\x03\x88\x01\x01\x12\x14\n\x07max_int\x18\x08 \x01(\x04H\x04\x88\x01\x01\x12\x17\n\nmin_number\x18\t \x01(\x01H\x05\x88\x01\x01\x12\x17\n\nmax_number\x18\n \x01(\x01H\x06\x88\x01\x01\x12\x16\n\tmin_items\x18\x0b \x01(\rH\x07\x88\x01\x01\x12\x16\n\tmax_items\x18\x0c \x01(\rH\x08\x88\x01\x01\x12\x0e\n\x06unique\x18\r \x01(\x08\x12\x11\n\tunique_by\x18\x0e \x01(\t\x12\x16\n\tconst_int\x18\x0f \x01(\x04H\t\x88\x01\x01\x12\x0e\n\x06reason\x18\x10 \x01(\tB\x0c\n\n_min_bytesB\x0c\n\n_max_bytesB\r\n\x0b_hex_digitsB\n\n\x08_min_intB\n\n\x08_max_intB\r\n\x0b_min_numberB\r\n\x0b_max_numberB\x0c\n\n_min_itemsB\x0c\n\n_max_itemsB\x0c\n\n_const_int\"\x98\x01\n\tUnionJson\x12.\n\x05style\x18\x01 \x01(\x0e\x32\x1f.waggle.json.v1.UnionJson.Style\x12\x15\n\rdiscriminator\x18\x02 \x01(\t\"D\n\x05Style\x12\x15\n\x11STYLE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTYLE_TAGGED\x10\x01\x12\x12\n\x0eSTYLE_EXTERNAL\x10\x02\"\"\n\x0bMessageJson\x12\x13\n\x0btransparent\x18\x01 \x01(\x08\"\x92\x01\n\tRouteJson\x12\x16\n\x0e\x62ody_bytes_max\x18\x01 \x01(\r\x12\x16\n\x0esuccess_status\x18\x02 \x01(\r\x12\x0e\n\x06public\x18\x03 \x01(\x08\x12\x16\n\x0e\x65rror_statuses\x18\x04 \x03(\r\x12\x18\n\x10response_headers\x18\x05 \x03(\t\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x06 \x01(\r:I\n\x05\x66ield\x12\x1d.google.protobuf.FieldOptions\x18\x96\x8c\x03 \x01(\x0b\x32\x19.waggle.json.v1.FieldJson:J\n\x05rules\x12\x1d.google.protobuf.FieldOptions\x18\x97\x8c\x03 \x01(\x0b\x32\x1a.waggle.json.v1.FieldRules:I\n\x05union\x12\x1d.google.protobuf.OneofOptions\x18\x98\x8c\x03 \x01(\x0b\x32\x19.waggle.json.v1.UnionJson:1\n\x04word\x12!.google.protobuf.EnumValueOptions\x18\x99\x8c\x03 \x01(\t:8\n\x0bhttp_status\x12!.google.protobuf.EnumValueOptions\x18\x9a\x8c\x03 \x01(\r:J\n\x05route\x12\x1e.google.protobuf.MethodOptions\x18\x9b\x8c\x03 \x01(\x0b\x32\x19.waggle.json.v1.RouteJson:O\n\x07message\x12\x1f.google.protobuf.MessageOptions\x18\x9c\x8c\x03 \x01(\x0b\x32\x1b.waggle.json.v1.MessageJsonb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cwaggle/json/v1/options.proto\x12\x0ewaggle.json.v1\x1a google/protobuf/descriptor.proto\"\x96\x01\n\tFieldJson\x12\x12\n\nomit_unset\x18\x01 \x01(\x08\x12\x12\n\nomit_empty\x18\x02 \x01(\x08\x12\x0b\n\x03raw\x18\x03 \x01(\x08\x12\x10\n\x08required\x18\x04 \x01(\x08\x12\x10\n\x08nullable\x18\x05 \x01(\x08\x12\x0c\n\x04name\x18\x06 \x01(\t\x12\x0e\n\x06hidden\x18\x07 \x01(\x08\x12\x12\n\nraw_object\x18\x08 \x01(\x08\"\xee\x03\n\nFieldRules\x12\x16\n\tmin_bytes\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x11\n\tnot_blank\x18\x03 \x01(\x08\x12\x12\n\nno_control\x18\x04 \x01(\x08\x12\x0c\n\x04uuid\x18\x05 \x01(\x08\x12\x17\n\nhex_digits\x18\x06 \x01(\rH\x02\x88\x01\x01\x12\x14\n\x07min_int\x18\x07 \x01(\x03H\x03\x88\x01\x01\x12\x14\n\x07max_int\x18\x08 \x01(\x04H\x04\x88\x01\x01\x12\x17\n\nmin_number\x18\t \x01(\x01H\x05\x88\x01\x01\x12\x17\n\nmax_number\x18\n \x01(\x01H\x06\x88\x01\x01\x12\x16\n\tmin_items\x18\x0b \x01(\rH\x07\x88\x01\x01\x12\x16\n\tmax_items\x18\x0c \x01(\rH\x08\x88\x01\x01\x12\x0e\n\x06unique\x18\r \x01(\x08\x12\x11\n\tunique_by\x18\x0e \x01(\t\x12\x16\n\tconst_int\x18\x0f \x01(\x04H\t\x88\x01\x01\x12\x0e\n\x06reason\x18\x10 \x01(\tB\x0c\n\n_min_bytesB\x0c\n\n_max_bytesB\r\n\x0b_hex_digitsB\n\n\x08_min_intB\n\n\x08_max_intB\r\n\x0b_min_numberB\r\n\x0b_max_numberB\x0c\n\n_min_itemsB\x0c\n\n_max_itemsB\x0c\n\n_const_int\"\x98\x01\n\tUnionJson\x12.\n\x05style\x18\x01 \x01(\x0e\x32\x1f.waggle.json.v1.UnionJson.Style\x12\x15\n\rdiscriminator\x18\x02 \x01(\t\"D\n\x05Style\x12\x15\n\x11STYLE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTYLE_TAGGED\x10\x01\x12\x12\n\x0eSTYLE_EXTERNAL\x10\x02\"\"\n\x0bMessageJson\x12\x13\n\x0btransparent\x18\x01 \x01(\x08\"\x92\x01\n\tRouteJson\x12\x16\n\x0e\x62ody_bytes_max\x18\x01 \x01(\r\x12\x16\n\x0esuccess_status\x18\x02 \x01(\r\x12\x0e\n\x06public\x18\x03 \x01(\x08\x12\x16\n\x0e\x65rror_statuses\x18\x04 \x03(\r\x12\x18\n\x10response_headers\x18\x05 \x03(\t\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x06 \x01(\r:I\n\x05\x66ield\x12\x1d.google.protobuf.FieldOptions\x18\x96\x8c\x03 \x01(\x0b\x32\x19.waggle.json.v1.FieldJson:J\n\x05rules\x12\x1d.google.protobuf.FieldOptions\x18\x97\x8c\x03 \x01(\x0b\x32\x1a.waggle.json.v1.FieldRules:I\n\x05union\x12\x1d.google.protobuf.OneofOptions\x18\x98\x8c\x03 \x01(\x0b\x32\x19.waggle.json.v1.UnionJson:1\n\x04word\x12!.google.protobuf.EnumValueOptions\x18\x99\x8c\x03 \x01(\t:8\n\x0bhttp_status\x12!.google.protobuf.EnumValueOptions\x18\x9a\x8c\x03 \x01(\r:J\n\x05route\x12\x1e.google.protobuf.MethodOptions\x18\x9b\x8c\x03 \x01(\x0b\x32\x19.waggle.json.v1.RouteJson:O\n\x07message\x12\x1f.google.protobuf.MessageOptions\x18\x9c\x8c\x03 \x01(\x0b\x32\x1b.waggle.json.v1.MessageJsonb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,15 +33,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'waggle.json.v1.options_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FIELDJSON']._serialized_start=83
-  _globals['_FIELDJSON']._serialized_end=213
-  _globals['_FIELDRULES']._serialized_start=216
-  _globals['_FIELDRULES']._serialized_end=710
-  _globals['_UNIONJSON']._serialized_start=713
-  _globals['_UNIONJSON']._serialized_end=865
-  _globals['_UNIONJSON_STYLE']._serialized_start=797
-  _globals['_UNIONJSON_STYLE']._serialized_end=865
-  _globals['_MESSAGEJSON']._serialized_start=867
-  _globals['_MESSAGEJSON']._serialized_end=901
-  _globals['_ROUTEJSON']._serialized_start=904
-  _globals['_ROUTEJSON']._serialized_end=1050
+  _globals['_FIELDJSON']._serialized_end=233
+  _globals['_FIELDRULES']._serialized_start=236
+  _globals['_FIELDRULES']._serialized_end=730
+  _globals['_UNIONJSON']._serialized_start=733
+  _globals['_UNIONJSON']._serialized_end=885
+  _globals['_UNIONJSON_STYLE']._serialized_start=817
+  _globals['_UNIONJSON_STYLE']._serialized_end=885
+  _globals['_MESSAGEJSON']._serialized_start=887
+  _globals['_MESSAGEJSON']._serialized_end=921
+  _globals['_ROUTEJSON']._serialized_start=924
+  _globals['_ROUTEJSON']._serialized_end=1070
 # @@protoc_insertion_point(module_scope)

@@ -46,6 +46,7 @@ class FieldJson(_message.Message):
     NULLABLE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     HIDDEN_FIELD_NUMBER: _builtins.int
+    RAW_OBJECT_FIELD_NUMBER: _builtins.int
     omit_unset: _builtins.bool
     """Leave the member out when the field is unset, instead of writing null."""
     omit_empty: _builtins.bool
@@ -60,6 +61,8 @@ class FieldJson(_message.Message):
     """The member's name where it cannot be a field name in protobuf style."""
     hidden: _builtins.bool
     """The field never appears in documented JSON (it is for gRPC callers only)."""
+    raw_object: _builtins.bool
+    """With raw: the value is a JSON object, and an unset field is written as {} instead of null."""
     def __init__(
         self,
         *,
@@ -70,10 +73,11 @@ class FieldJson(_message.Message):
         nullable: _builtins.bool = ...,
         name: _builtins.str = ...,
         hidden: _builtins.bool = ...,
+        raw_object: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hidden", b"hidden", "name", b"name", "nullable", b"nullable", "omit_empty", b"omit_empty", "omit_unset", b"omit_unset", "raw", b"raw", "required", b"required"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hidden", b"hidden", "name", b"name", "nullable", b"nullable", "omit_empty", b"omit_empty", "omit_unset", b"omit_unset", "raw", b"raw", "raw_object", b"raw_object", "required", b"required"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -81,7 +85,9 @@ Global___FieldJson: _TypeAlias = FieldJson  # noqa: Y015
 
 @_typing.final
 class FieldRules(_message.Message):
-    """Bounds of one field. A rule that is unset is not checked."""
+    """Bounds of one field. A rule that is unset is not checked. On a repeated field the rules of strings, integers and
+    numbers hold for each element. On a bytes field min_bytes and max_bytes bound its length.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -126,11 +132,11 @@ class FieldRules(_message.Message):
     max_items: _builtins.int
     """Greatest number of elements of a repeated field."""
     unique: _builtins.bool
-    """Elements must be distinct. Messages are compared by the field named in `unique_by`."""
+    """Elements must be distinct; UUIDs are compared once normalised. Messages are compared by the field named in `unique_by`."""
     unique_by: _builtins.str
     """With `unique` on messages: the field that must be distinct."""
     const_int: _builtins.int
-    """The integer or string must equal this value (for example contract_version 1). A wrong contract version is
+    """The integer, or the number of the enum value, must equal this (for example contract_version 1). A wrong contract version is
     `unsupported_contract_version`, any other field `invalid_request`.
     """
     reason: _builtins.str
@@ -206,7 +212,7 @@ Global___FieldRules: _TypeAlias = FieldRules  # noqa: Y015
 
 @_typing.final
 class UnionJson(_message.Message):
-    """Spelling of a oneof."""
+    """Spelling of a oneof. A request in which no member of it is chosen is refused."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -220,7 +226,7 @@ class UnionJson(_message.Message):
         """Not allowed."""
         STYLE_TAGGED: UnionJson._Style.ValueType  # 1
         """The chosen message is flattened into the object that holds the oneof, beside `discriminator`, whose value is
-        the chosen field's name: {"type": "claim", ...}.
+        the chosen field's name (or its FieldJson.name): {"type": "claim", ...}.
         """
         STYLE_EXTERNAL: UnionJson._Style.ValueType  # 2
         """The message that holds the oneof is replaced by its content: an enum field is a bare word, any other field an
@@ -234,7 +240,7 @@ class UnionJson(_message.Message):
     """Not allowed."""
     STYLE_TAGGED: UnionJson.Style.ValueType  # 1
     """The chosen message is flattened into the object that holds the oneof, beside `discriminator`, whose value is
-    the chosen field's name: {"type": "claim", ...}.
+    the chosen field's name (or its FieldJson.name): {"type": "claim", ...}.
     """
     STYLE_EXTERNAL: UnionJson.Style.ValueType  # 2
     """The message that holds the oneof is replaced by its content: an enum field is a bare word, any other field an
