@@ -1,0 +1,3 @@
+"""Fixtures that every test can ask for."""
+
+from __future__ import annotations
