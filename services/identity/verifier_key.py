@@ -1,0 +1,86 @@
+"""The file that holds the key of the verifiers: 32 random bytes as 64 lowercase hexadecimal digits and a line end.
+
+Losing it invalidates every company key; whoever reads it together with the store still learns no company key, but can
+test guesses. It is made once, with mode 0600, and never replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Final
+
+from services.identity.tokens import VERIFIER_KEY_BYTES
+from services.runtime.identifiers import new_secret
+
+ENVIRONMENT_VARIABLE: Final = "WAGGLE_VERIFIER_KEY_FILE"
+
+_CONTENT: Final = re.compile(rb"[0-9a-f]{64}\n?")
+
+
+class VerifierKeyProblem(Exception):
+    """The verifier key file cannot be used; the message names the file and the cause, never the content."""
+
+
+def load_verifier_key(path: Path) -> bytes:
+    """Read the key, 32 bytes.
+
+    Raises:
+        VerifierKeyProblem: The file is missing, unreadable, or holds anything but one key.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise VerifierKeyProblem(f"cannot read the verifier key file {path}: {error.strerror}") from error
+    if not _CONTENT.fullmatch(content):
+        raise VerifierKeyProblem(
+            f"the verifier key file {path} must hold exactly {2 * VERIFIER_KEY_BYTES} lowercase hexadecimal digits; "
+            "restore it from a backup, since a new key would invalidate every credential"
+        )
+    return bytes.fromhex(content.decode("ascii"))
+
+
+def create_verifier_key(path: Path) -> bytes:
+    """Make a new key and its file, durably.
+
+    Raises:
+        VerifierKeyProblem: The file exists already or cannot be written.
+    """
+    key = new_secret(VERIFIER_KEY_BYTES)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, key.hex().encode("ascii") + b"\n")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        # Linked, not renamed: of two that create at once, one must fail and no reader may see half a key.
+        os.link(draft, path)
+        _sync_directory(path.parent)
+    except FileExistsError as error:
+        raise VerifierKeyProblem(f"the verifier key file {path} exists already") from error
+    except OSError as error:
+        raise VerifierKeyProblem(f"cannot write the verifier key file {path}: {error.strerror}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return key
+
+
+def load_or_create_verifier_key(path: Path) -> bytes:
+    """Read the key, making it first where there is no file. Only for a data directory without credentials.
+
+    Raises:
+        VerifierKeyProblem: See `load_verifier_key` and `create_verifier_key`.
+    """
+    return load_verifier_key(path) if path.exists() else create_verifier_key(path)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
