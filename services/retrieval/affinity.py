@@ -20,7 +20,7 @@ class AffinityWork:
     Attributes:
         reused_scores: Cosines taken over from base selection.
         lookups: Bindings looked up afresh; reused_scores + lookups is the number of included records.
-        current_bindings: Records with a current binding, reused ones included. With missing and stale ones they are all.
+        current_bindings: Records with a current binding, reused ones included; missing and stale ones are the rest.
         bytes_read: Stored bytes of the bindings looked up, stale ones included.
     """
 
