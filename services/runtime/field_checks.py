@@ -80,6 +80,20 @@ def _byte_bounds(rules: options_pb2.FieldRules, reason: str) -> Check:
     return byte_bounds
 
 
+def bytes_checks(rules: options_pb2.FieldRules) -> list[Check]:
+    """Compile the bounds on the length of a bytes field."""
+    if not (rules.HasField("min_bytes") or rules.HasField("max_bytes")):
+        return []
+    least, greatest = rules.min_bytes, rules.max_bytes if rules.HasField("max_bytes") else math.inf
+    reason = rules.reason or INVALID
+
+    def length(value: bytes) -> None:
+        if not least <= len(value) <= greatest:
+            raise Breach(f"must have from {least} to {greatest} bytes", reason)
+
+    return [length]
+
+
 def canonical_uuid(value: str) -> str:
     """Return UUID text (8-4-4-4-12 hexadecimal digits in any case) in lower case; raise Breach for anything else."""
     if len(value) != 36 or not _UUID.fullmatch(value):
@@ -223,3 +237,17 @@ def enum_check(enum: EnumDescriptor, *, zero_is_unset: bool) -> Check:
             raise Breach(f"must be one of {words}")
 
     return is_known
+
+
+def enum_const_checks(enum: EnumDescriptor, rules: options_pb2.FieldRules) -> list[Check]:
+    """Compile `const_int` of an enum: the one value that a request may name, such as `mode` of a lexical search."""
+    if not rules.HasField("const_int"):
+        return []
+    constant = rules.const_int
+    word = enum.values_by_number[constant].GetOptions().Extensions[options_pb2.word]
+
+    def is_constant(value: int) -> None:
+        if value != constant:
+            raise Breach(f"must be {word}", rules.reason or INVALID)
+
+    return [is_constant]

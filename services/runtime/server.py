@@ -18,6 +18,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent import futures
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -33,6 +34,7 @@ from services.runtime.logging import configure_logging, get_logger
 THREAD_COUNT = 24
 DRAIN_S = 8.0
 EXIT_CANNOT_START = 3
+START_REPORT_VARIABLE = "WAGGLE_START_REPORT"
 
 _SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -175,14 +177,9 @@ def serve(name: str, build: Callable[[Registry], None], listen: str, *, thread_c
     try:
         build(registry)
         server = RunningServer(registry, listen, thread_count=thread_count)
-    except CannotStart as error:
+    except (CannotStart, WaggleError) as error:
         registry.close()
-        log.error("cannot_start", message=str(error))
-        return error.exit_code
-    except WaggleError as error:
-        registry.close()
-        log.error("cannot_start", message=error.message, reason=error.reason)
-        return EXIT_CANNOT_START
+        return report_cannot_start(error)
     log.info("listening", address=listen, port=server.port)
     stop.wait()
     log.info("draining")

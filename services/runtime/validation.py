@@ -21,9 +21,11 @@ from services.domain.errors import InvalidRequest
 from services.runtime.field_checks import (
     Breach,
     Check,
+    bytes_checks,
     canonical_uuid,
     count_checks,
     enum_check,
+    enum_const_checks,
     number_checks,
     numbers_check,
     string_checks,
@@ -183,7 +185,10 @@ def _scalar_checks(field: FieldDescriptor, rules: options_pb2.FieldRules, *, zer
     if field.type == _STRING:
         return string_checks(rules)
     if field.type == FieldDescriptor.TYPE_ENUM:
-        return [enum_check(cast(EnumDescriptor, field.enum_type), zero_is_unset=zero_is_unset)]
+        known = enum_check(cast(EnumDescriptor, field.enum_type), zero_is_unset=zero_is_unset)
+        return [known, *enum_const_checks(cast(EnumDescriptor, field.enum_type), rules)]
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return bytes_checks(rules)
     if field.type not in _NOT_NUMBERS:
         return number_checks(rules, is_contract_version=field.name == "contract_version")
     return []
