@@ -92,10 +92,12 @@ class FirstRound:
         keys: Partition id to keys: the credential, and for a known caller what registration and partition need.
         workspace: The caller's workspace when its credential was seen before, else None: then the partition is only
             known after authorization and costs a second round.
+        subject_id: The caller's subject, known exactly when the workspace is.
     """
 
     keys: dict[bytes, list[bytes]]
     workspace: Workspace | None
+    subject_id: str | None = None
 
 
 def bearer_token(metadata: Iterable[tuple[str, str | bytes]]) -> Token:
@@ -146,7 +148,7 @@ class Authority:
             identity_keys.append(keys.agent_key(company_id, scope.agent_id))
             partition_keys.append(keys.WORKSPACE)
         wanted[workspace.partition] = partition_keys
-        return FirstRound(wanted, workspace)
+        return FirstRound(wanted, workspace, subject_id)
 
     def authorize(
         self, reader: SnapshotReader, token: Token, *, capabilities: Sequence[str] = (), scope: Scope | None = None
