@@ -14,9 +14,10 @@ import orjson
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from services.domain.errors import InvalidRequest
+from services.domain.errors import InvalidRequest, UnsupportedContractVersion, WaggleError
 from services.domain.strict_json import JsonValue, join_path, member_step, parse_json
 from services.gateway.message_shape import FieldKind, FieldShape, MessageShape, MessageShapes, UnionShape
+from services.runtime.status import ERROR_BY_REASON
 
 FLOAT32_MAX = 3.4028234663852886e38
 FLOAT64_MAX = 1.7976931348623157e308
@@ -25,20 +26,26 @@ Decode = Callable[[Any], Any]
 """JSON value -> what the message's constructor takes: a scalar, a list, or a dict for a message."""
 
 _NUMBERS = frozenset((int, float))
+_CONTRACT_VERSION_FIELD = "contract_version"
 
 
 class MemberFault(Exception):
-    """What is wrong with a value, and the path to it from where the decoder started."""
+    """What is wrong with a value, the path to it from where the decoder started, and the documented code."""
 
-    def __init__(self, message: str, path: str = "") -> None:
+    def __init__(self, message: str, path: str = "", *, reason: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.path = path
+        self.reason = reason
 
     def inside(self, step: str) -> MemberFault:
         """The same fault seen from one level further out."""
         self.path = join_path(step, self.path)
         return self
+
+    def error(self) -> WaggleError:
+        """The fault as the error that the caller is told."""
+        return ERROR_BY_REASON.get(self.reason, InvalidRequest)(self.message, member=self.path or None)
 
 
 class MessageDecoder:
@@ -68,7 +75,7 @@ class MessageDecoder:
         try:
             return self._message_class(**self._decode(value))
         except MemberFault as fault:
-            raise InvalidRequest(fault.message, member=fault.path or None) from None
+            raise fault.error() from None
 
 
 class DecoderCompiler:
@@ -137,7 +144,9 @@ class DecoderCompiler:
         if field.enum is not None:
             return _enum(self._shapes.words(field.enum))
         if field.kind is FieldKind.INTEGER:
-            return _integer(*field.integer_bounds)
+            return _integer(*field.integer_bounds, _range_reason(field))
+        if field.raw_object:
+            return _raw_object
         return _SCALAR_DECODERS[field.kind]
 
     def _tagged(self, plan: _ObjectPlan, union: UnionShape) -> Decode:
@@ -302,12 +311,18 @@ def _number(greatest: float) -> Decode:
     return decode
 
 
-def _integer(least: int, greatest: int) -> Decode:
+def _range_reason(field: FieldShape) -> str:
+    """The documented code for a value that not even the field's type holds: the one that its bounds would give."""
+    is_version = field.field == _CONTRACT_VERSION_FIELD
+    return UnsupportedContractVersion.reason if is_version else str(field.rules.reason)
+
+
+def _integer(least: int, greatest: int, range_reason: str) -> Decode:
     def decode(value: Any) -> Any:
         if type(value) is not int:
             raise MemberFault("must be an integer in plain digits")
         if not least <= value <= greatest:
-            raise MemberFault(f"must be between {least} and {greatest}")
+            raise MemberFault(f"must be between {least} and {greatest}", reason=range_reason)
         return value
 
     return decode
@@ -344,10 +359,23 @@ def _raw(value: Any) -> Any:
         raise MemberFault("holds an integer out of the 64-bit range") from None
 
 
+def _raw_object(value: Any) -> Any:
+    if type(value) is not dict:
+        raise MemberFault("must be an object")
+    return _raw(value)
+
+
+def _raw_object(value: Any) -> Any:
+    if type(value) is not dict:
+        raise MemberFault("must be an object")
+    return _raw(value)
+
+
 _SCALAR_DECODERS: Mapping[FieldKind, Decode] = {
     FieldKind.BOOLEAN: _boolean,
     FieldKind.STRING: _string,
     FieldKind.RAW: _raw,
+    FieldKind.RAW_OBJECT: _raw_object,
     FieldKind.DOUBLE: _number(FLOAT64_MAX),
     FieldKind.FLOAT32: _number(FLOAT32_MAX),
 }

@@ -104,11 +104,13 @@ class EncoderCompiler:
         """What is left to do for the field after its value has been read into place `at`; None when nothing is."""
         if field.repeated:
             return _repeated_step(at, self._elements(field), _LEFT_OUT if field.omit_empty else [])
-        unset = _LEFT_OUT if field.omit_unset else None
+        unset: object = orjson.Fragment(b"{}") if field.kind is FieldKind.RAW_OBJECT else None
+        if field.omit_unset:
+            unset = _LEFT_OUT
         encode = self._one(field)
         if field.has_presence:
             return _presence_step(at, field.field, encode, unset)
-        if field.kind is FieldKind.RAW:
+        if field.kind in (FieldKind.RAW, FieldKind.RAW_OBJECT):
             return _raw_step(at, unset)
         if encode is None:
             return None
@@ -146,7 +148,7 @@ class EncoderCompiler:
             return self._message(field.message)
         if field.enum is not None:
             return _enum(field.full_name, {number: word for word, number in self._shapes.words(field.enum).items()})
-        if field.kind is FieldKind.RAW:
+        if field.kind in (FieldKind.RAW, FieldKind.RAW_OBJECT):
             return orjson.Fragment
         if field.kind is FieldKind.DOUBLE:
             return _double
