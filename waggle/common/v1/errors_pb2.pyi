@@ -58,8 +58,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """No such company. NOT_FOUND."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """Every refusal travels as a google.rpc.Status whose ErrorInfo has the domain "waggle", one of these words as its reason,
-    and, for bad input, the metadata entry "member": the path of the member at fault, for example "query.limit".
+    """Every refusal travels as a google.rpc.Status whose ErrorInfo has the domain "waggle", one of these words as its
+    reason, and, for bad input, the metadata entry "member": the path of the member at fault, for example "query.limit".
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0

@@ -56,7 +56,9 @@ class FieldJson(_message.Message):
     required: _builtins.bool
     """The member must be present in a request (null counts as absent unless `nullable`)."""
     nullable: _builtins.bool
-    """Null is accepted in a request and means "unset". Only for fields with presence, repeated fields and raw ones."""
+    """Null is accepted in a request and means "unset"; a response may hold it. Only for fields with presence, repeated
+    fields and raw ones.
+    """
     name: _builtins.str
     """The member's name where it cannot be a field name in protobuf style."""
     hidden: _builtins.bool
@@ -132,12 +134,14 @@ class FieldRules(_message.Message):
     max_items: _builtins.int
     """Greatest number of elements of a repeated field."""
     unique: _builtins.bool
-    """Elements must be distinct; UUIDs are compared once normalised. Messages are compared by the field named in `unique_by`."""
+    """Elements must be distinct; UUIDs are compared once normalised. Messages are compared by the field named in
+    `unique_by`.
+    """
     unique_by: _builtins.str
     """With `unique` on messages: the field that must be distinct."""
     const_int: _builtins.int
-    """The integer, or the number of the enum value, must equal this (for example contract_version 1). A wrong contract version is
-    `unsupported_contract_version`, any other field `invalid_request`.
+    """The integer, or the number of the enum value, must equal this (for example contract_version 1). A wrong contract
+    version is `unsupported_contract_version`, any other field `invalid_request`.
     """
     reason: _builtins.str
     """A breach is reported with this documented code instead of `invalid_request` (for example
