@@ -156,6 +156,20 @@ class RunningServer:
         self._registry.close()
 
 
+def report_cannot_start(error: CannotStart | WaggleError) -> int:
+    """Log why the process does not start, hand the reason to the supervisor, and return the exit code.
+
+    `WAGGLE_START_REPORT` names the file that the supervisor reads, so that the operator sees the sentence itself and
+    need not look for it among the logs.
+    """
+    message = str(error) if isinstance(error, CannotStart) else error.message
+    log.error("cannot_start", message=message)
+    report = os.environ.get(START_REPORT_VARIABLE)
+    if report:
+        Path(report).write_text(message, encoding="utf-8")
+    return error.exit_code if isinstance(error, CannotStart) else EXIT_CANNOT_START
+
+
 def serve(name: str, build: Callable[[Registry], None], listen: str, *, thread_count: int = THREAD_COUNT) -> int:
     """Run a service until SIGTERM or SIGINT, then drain it.
 
