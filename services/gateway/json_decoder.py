@@ -145,8 +145,6 @@ class DecoderCompiler:
             return _enum(self._shapes.words(field.enum))
         if field.kind is FieldKind.INTEGER:
             return _integer(*field.integer_bounds, _range_reason(field))
-        if field.raw_object:
-            return _raw_object
         return _SCALAR_DECODERS[field.kind]
 
     def _tagged(self, plan: _ObjectPlan, union: UnionShape) -> Decode:
@@ -357,12 +355,6 @@ def _raw(value: Any) -> Any:
         return orjson.dumps(value).decode("utf-8")
     except TypeError:
         raise MemberFault("holds an integer out of the 64-bit range") from None
-
-
-def _raw_object(value: Any) -> Any:
-    if type(value) is not dict:
-        raise MemberFault("must be an object")
-    return _raw(value)
 
 
 def _raw_object(value: Any) -> Any:

@@ -69,7 +69,6 @@ class FieldShape:
     Attributes:
         member: Name in JSON.
         field: Name in the message.
-        raw_object: The raw value is a JSON object, written as {} when unset.
         integer_bounds: Least and greatest value that the field's type holds; only for integers.
         rules: The `waggle.json.v1.FieldRules` of the field, checked by the service, shown in openapi.json.
     """
@@ -85,7 +84,6 @@ class FieldShape:
     omit_empty: bool
     full_name: str
     rules: Any
-    raw_object: bool = False
     integer_bounds: tuple[int, int] = (0, 0)
     enum: EnumDescriptor | None = None
     message: Descriptor | None = None
@@ -194,11 +192,12 @@ class MessageShapes:
         message = field.message_type if kind is FieldKind.MESSAGE else None
         if kind is None or (message is not None and message.GetOptions().map_entry):
             raise UnsupportedShape(f"{field.full_name}: this field type has no JSON form")
-        if options.raw_object and kind is not FieldKind.RAW:
+        is_raw = kind in (FieldKind.RAW, FieldKind.RAW_OBJECT)
+        if options.raw_object and not is_raw:
             raise UnsupportedShape(f"{field.full_name}: raw_object goes with raw")
-        if options.omit_unset and not (field.has_presence or kind is FieldKind.RAW):
+        if options.omit_unset and not (field.has_presence or is_raw):
             raise UnsupportedShape(f"{field.full_name}: omit_unset needs a field with presence")
-        if options.nullable and not (field.has_presence or field.is_repeated or kind is FieldKind.RAW):
+        if options.nullable and not (field.has_presence or field.is_repeated or is_raw):
             raise UnsupportedShape(f"{field.full_name}: nullable needs a field that can be unset")
         return FieldShape(
             member=options.name or field.name,
@@ -212,7 +211,6 @@ class MessageShapes:
             omit_empty=options.omit_empty,
             full_name=field.full_name,
             rules=self.descriptors.field_rules(field),
-            raw_object=options.raw_object,
             integer_bounds=_INTEGER_BOUNDS.get(field.cpp_type, (0, 0)),
             enum=field.enum_type if kind is FieldKind.ENUM else None,
             message=message,

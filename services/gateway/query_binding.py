@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from services.domain.errors import InvalidRequest
-from services.domain.strict_json import join_path, member_step
+from services.domain.strict_json import member_step
 from services.gateway.json_decoder import Decode, DecoderCompiler, MemberFault
 from services.gateway.message_shape import FieldKind, FieldShape, MessageShapes, UnsupportedShape
 
@@ -160,7 +160,7 @@ def _convert(name: str, from_text: _FromText, text: str) -> Any:
     try:
         return from_text(text)
     except MemberFault as fault:
-        raise InvalidRequest(fault.message, member=join_path(member_step(name), fault.path)) from None
+        raise fault.inside(member_step(name)).error() from None
 
 
 def _from_text(field: FieldShape, decoders: DecoderCompiler) -> _FromText:
