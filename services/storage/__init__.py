@@ -1,0 +1,1 @@
+"""The store: engines, commits, snapshots, and the transactions that other services run."""

@@ -1,0 +1,359 @@
+"""The store in this process: the storage operations over an engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from services.domain.errors import InvalidRequest, StorageInconsistency
+from services.runtime.clock import Clock, SystemClock
+from services.runtime.logging import get_logger
+from services.storage import request_limits
+from services.storage.change_log import iterate_changed, iterate_living
+from services.storage.contract import (
+    RANGE_BYTES_DEFAULT,
+    READ_BYTES_MAX,
+    SNAPSHOT_TTL_MS_DEFAULT,
+    ChangePage,
+    Commit,
+    KeyRange,
+    PartitionRead,
+    PartitionState,
+    PinnedSnapshot,
+    RangeRows,
+    ReadResult,
+    Row,
+    StoreStatus,
+    VersionedValue,
+)
+from services.storage.engine import EngineClosed, EngineCorrupt, EngineError, EngineSnapshot
+from services.storage.errors import CommitConflict, SnapshotExpired, StorageFull, StorageUnavailable
+from services.storage.layout import (
+    DATA_OFFSET,
+    FORMAT_VERSION,
+    META_KEY,
+    data_key,
+    data_range,
+    head_key,
+    head_sequence,
+    unpack_head,
+    unpack_meta,
+    unpack_value,
+)
+from services.storage.opening import Opening, StoreDamaged
+from services.storage.snapshots import PINNED_MAX_DEFAULT
+from services.storage.store_clock import StoreClock
+from services.storage.volume import MemoryVolume, Volume, free_bytes_min
+
+_MAINTENANCE_INTERVAL_S: Final = 1.0
+_ABSENT: Final = VersionedValue(None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How a store is run.
+
+    Attributes:
+        free_bytes_min: Bytes of the volume that must stay free for writes; None for the default of `volume`.
+        snapshots_max: Greatest number of pinned snapshots.
+        snapshot_ttl_ms: Life of a snapshot that `read` pins.
+    """
+
+    free_bytes_min: int | None = None
+    snapshots_max: int = PINNED_MAX_DEFAULT
+    snapshot_ttl_ms: int = SNAPSHOT_TTL_MS_DEFAULT
+
+
+class LocalStore:
+    """The storage operations in process; see `contract.Store`. Safe to use from any thread.
+
+    Args:
+        volume: Where the store lives, for example `directory.DataDirectory`; closed with the store.
+        clock: The host's clock.
+        options: How the store is run.
+
+    Raises:
+        EngineError, StoreDamaged: See `opening.Opening`; the volume is closed again.
+    """
+
+    def __init__(self, volume: Volume, *, clock: Clock | None = None, options: StoreOptions | None = None) -> None:
+        self._volume = volume
+        self._options = options or StoreOptions()
+        self._clock = StoreClock(clock or SystemClock())
+        self._wake = threading.Event()
+        self._closing = False
+        self._maintenance_lock = threading.Lock()
+        try:
+            self._opening: Opening | None = self._open()
+        except BaseException:
+            volume.close()
+            raise
+        self._maintenance = threading.Thread(target=self._run_maintenance, name="store-maintenance", daemon=True)
+        self._maintenance.start()
+
+    @classmethod
+    def in_memory(cls, *, clock: Clock | None = None, options: StoreOptions | None = None) -> LocalStore:
+        """Return a new, empty, throw-away store."""
+        return cls(MemoryVolume(), clock=clock, options=options)
+
+    def __enter__(self) -> LocalStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, partitions: Sequence[PartitionRead], *, snapshot_id: str = "", pin: bool = False) -> ReadResult:
+        """See `contract.Store.read`."""
+        request_limits.check_reads(partitions)
+        if pin and snapshot_id:
+            raise InvalidRequest("not together with snapshot_id", member="pin")
+        opening = self._serving()
+        with _typed_errors(pinned=bool(snapshot_id)):
+            if snapshot_id:
+                return self._answer(opening, opening.snapshots.find(snapshot_id), partitions, snapshot_id)
+            snapshot = opening.engine.snapshot()
+            try:
+                result = self._answer(opening, snapshot, partitions, "")
+                if pin:
+                    pinned_id = opening.snapshots.pin(snapshot, self._options.snapshot_ttl_ms)
+                    result = result._replace(snapshot_id=pinned_id)
+            except BaseException:
+                snapshot.close()
+                raise
+            if not pin:
+                snapshot.close()
+            return result
+
+    def commit(self, commit: Commit) -> int:
+        """See `contract.Store.commit`."""
+        value_bytes = request_limits.check_commit(commit)
+        opening = self._serving()
+        try:
+            return opening.committer.commit(commit, value_bytes)
+        finally:
+            if commit.release_snapshot_id:
+                opening.snapshots.release(commit.release_snapshot_id)
+
+    def changed_since(
+        self,
+        partition: bytes,
+        after: int,
+        *,
+        key_prefixes: Sequence[bytes] = (),
+        page_bytes: int = 0,
+        expected_incarnation: str = "",
+    ) -> Iterator[ChangePage]:
+        """See `contract.Store.changed_since`. The request is checked, and the snapshot taken, at the first page."""
+        request_limits.check_partition(partition)
+        request_limits.check_prefixes(key_prefixes)
+        page_bytes = request_limits.check_page_bytes(page_bytes)
+        opening = self._serving()
+        if expected_incarnation and expected_incarnation != opening.incarnation:
+            raise CommitConflict("the store was opened again since")
+        with _typed_errors():
+            snapshot = opening.engine.snapshot()
+            try:
+                physical_key = head_key(partition)
+                head = unpack_head(physical_key, snapshot.get(physical_key))
+                if after > head.sequence:
+                    raise CommitConflict("the sequence lies ahead of the partition")
+                pages = (
+                    iterate_changed(snapshot, partition, after, key_prefixes=key_prefixes, page_bytes=page_bytes)
+                    if after
+                    else iterate_living(snapshot, partition, key_prefixes=key_prefixes, page_bytes=page_bytes)
+                )
+                held: list[Row] = []
+                for rows in pages:
+                    if held:
+                        yield ChangePage(held, head.sequence, opening.incarnation, {}, last=False)
+                    held = rows
+                counts = {} if after else head.counts
+                yield ChangePage(held, head.sequence, opening.incarnation, counts, last=True)
+            finally:
+                snapshot.close()
+
+    def open_snapshot(self, ttl_ms: int = 0) -> PinnedSnapshot:
+        """See `contract.Store.open_snapshot`."""
+        ttl_ms = request_limits.check_ttl_ms(ttl_ms)
+        opening = self._serving()
+        with _typed_errors():
+            snapshot = opening.engine.snapshot()
+            try:
+                sequence = unpack_meta(snapshot.get(META_KEY) or b"").sequence
+                return PinnedSnapshot(opening.snapshots.pin(snapshot, ttl_ms), sequence)
+            except BaseException:
+                snapshot.close()
+                raise
+
+    def close_snapshot(self, snapshot_id: str) -> None:
+        """See `contract.Store.close_snapshot`."""
+        opening = self._opening
+        if opening is not None:
+            opening.snapshots.release(snapshot_id)
+
+    def status(self) -> StoreStatus:
+        """See `contract.Store.status`."""
+        opening = self._serving()
+        space = self._volume.disk_space()
+        return StoreStatus(
+            engine=opening.engine.name,
+            incarnation=opening.incarnation,
+            sequence=opening.committer.sequence,
+            clock_ms=self._clock.now_ms(),
+            store_id=self._volume.store_id,
+            format_version=FORMAT_VERSION,
+            disk_free_bytes=0 if space is None else space.free,
+            writable=not opening.committer.has_failed and self._check_room(0) is None,
+            open_snapshots=len(opening.snapshots),
+        )
+
+    def maintain(self) -> None:
+        """Do what falls due now and then: expire snapshots, record the newest commit, open again after a failure.
+
+        The store calls this by itself every second, and at once after a failure.
+        """
+        with self._maintenance_lock:
+            if self._closing:
+                return
+            opening = self._opening
+            if opening is None or (opening.committer.has_failed and self._check_room(0) is None):
+                self._reopen(opening)
+            elif not opening.committer.has_failed:
+                opening.snapshots.expire()
+                self._record_sequence(opening)
+
+    def close(self) -> None:
+        """Finish waiting commits, close the engine, record the newest commit, let the place go. Safe to repeat."""
+        with self._maintenance_lock:
+            if self._closing:
+                return
+            self._closing = True
+            opening, self._opening = self._opening, None
+            if opening is not None:
+                opening.close()
+                self._record_sequence(opening)
+            self._volume.close()
+        self._wake.set()
+        self._maintenance.join()
+
+    def _open(self) -> Opening:
+        return Opening(
+            self._volume,
+            self._clock,
+            check_room=self._check_room,
+            on_failure=self._wake.set,
+            snapshots_max=self._options.snapshots_max,
+        )
+
+    def _reopen(self, failed: Opening | None) -> None:
+        self._opening = None
+        if failed is not None:
+            failed.close()
+        try:
+            self._opening = self._open()
+        except (EngineError, StoreDamaged) as error:
+            get_logger().error("reopen_failed", place=self._volume.description, cause=str(error))
+        else:
+            get_logger().warning("reopened", place=self._volume.description, incarnation=self._opening.incarnation)
+
+    def _record_sequence(self, opening: Opening) -> None:
+        try:
+            self._volume.record_sequence(opening.committer.sequence)
+        except OSError as error:
+            get_logger().warning("marker_not_written", place=self._volume.description, cause=str(error))
+
+    def _run_maintenance(self) -> None:
+        while not self._closing:
+            self._wake.wait(_MAINTENANCE_INTERVAL_S)
+            self._wake.clear()
+            try:
+                self.maintain()
+            except Exception as error:  # noqa: BLE001 - whatever it was, the next round may succeed
+                get_logger().error("maintenance_failed", cause=str(error), exc_info=True)
+
+    def _serving(self) -> Opening:
+        opening = self._opening
+        if opening is None:
+            raise StorageUnavailable("the store is not open")
+        return opening
+
+    def _check_room(self, batch_bytes: int) -> StorageFull | None:
+        space = self._volume.disk_space()
+        if space is None:
+            return None
+        reserve = free_bytes_min(space.total, self._options.free_bytes_min)
+        # A batch lies in the write-ahead log and once more in a table before the log is dropped.
+        if space.free - 2 * batch_bytes >= reserve:
+            return None
+        return StorageFull(
+            f"writes are refused: {space.free} bytes are free at {self._volume.description}, {reserve} must stay free"
+        )
+
+    def _answer(
+        self, opening: Opening, snapshot: EngineSnapshot, partitions: Sequence[PartitionRead], snapshot_id: str
+    ) -> ReadResult:
+        physical_keys = [META_KEY]
+        for read in partitions:
+            physical_keys.append(head_key(read.partition))
+            physical_keys += [data_key(read.partition, key) for key in read.keys]
+        stored = iter(zip(physical_keys, snapshot.get_many(physical_keys), strict=True))
+        sequence = unpack_meta(next(stored)[1] or b"").sequence
+        states = []
+        room = READ_BYTES_MAX
+        for read in partitions:
+            head = head_sequence(*next(stored))
+            values = []
+            for _ in read.keys:
+                physical_key, value = next(stored)
+                if value is None:
+                    values.append(_ABSENT)
+                else:
+                    version, payload = unpack_value(physical_key, value)
+                    values.append(VersionedValue(payload, version))
+                    room -= len(payload)
+            ranges = []
+            for key_range in read.ranges:
+                rows, row_bytes = _scan(snapshot, read.partition, key_range)
+                ranges.append(rows)
+                room -= row_bytes
+            if room < 0:
+                raise InvalidRequest(f"the answer would exceed {READ_BYTES_MAX} bytes", member="partitions")
+            states.append(PartitionState(head, values, ranges))
+        return ReadResult(states, sequence, self._clock.now_ms(), opening.incarnation, snapshot_id)
+
+
+def _scan(snapshot: EngineSnapshot, partition: bytes, key_range: KeyRange) -> tuple[RangeRows, int]:
+    start, end = data_range(partition, key_range.start, key_range.end)
+    found, more = snapshot.scan(
+        start,
+        end,
+        row_limit=key_range.row_limit,
+        byte_limit=key_range.byte_limit or RANGE_BYTES_DEFAULT,
+        reverse=key_range.reverse,
+    )
+    rows = []
+    row_bytes = 0
+    for physical_key, stored in found:
+        version, value = unpack_value(physical_key, stored)
+        rows.append(Row(physical_key[DATA_OFFSET:], b"" if key_range.keys_only else value, version))
+        row_bytes += len(value)
+    return RangeRows(rows, more), row_bytes
+
+
+@contextmanager
+def _typed_errors(*, pinned: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except EngineClosed as error:
+        if pinned:
+            raise SnapshotExpired("the snapshot is not open") from error
+        raise StorageUnavailable("the store is being opened again or closed") from error
+    except EngineCorrupt as error:
+        get_logger().error("engine_corrupt", cause=str(error))
+        raise StorageInconsistency("the engine found its files damaged") from error
+    except EngineError as error:
+        get_logger().error("engine_failed", cause=str(error))
+        raise StorageUnavailable("the engine cannot read") from error

@@ -1,0 +1,206 @@
+"""LevelDB as an engine; the only module that uses plyvel.
+
+* Every batch is synced before `write` returns, and every read verifies LevelDB's block checksums: `paranoid_checks`
+  alone does not verify reads.
+* LevelDB frees memory under whoever still reads when it is closed. Each snapshot therefore has a lock that its reads
+  hold and that `close` waits for.
+* LevelDB's own LOCK is lost as soon as this process opens and closes any descriptor on it. `directory` holds the lock
+  that counts, and nothing here touches a file inside the directory while it is open.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import plyvel
+
+from services.storage.engine import (
+    EngineClosed,
+    EngineCorrupt,
+    EngineError,
+    EngineExists,
+    EngineMissing,
+    EngineWriteFailed,
+    Operation,
+    Scan,
+)
+
+_MEBIBYTE: Final = 1024 * 1024
+_CACHE_BYTES: Final = 64 * _MEBIBYTE
+_CACHED_SCAN_ROWS_MAX: Final = 1000
+_BLOOM_BITS_PER_KEY: Final = 10
+_WRITE_BUFFER_BYTES_MIN: Final = 256 * 1024
+_WRITE_BUFFER_BYTES_MAX: Final = 16 * _MEBIBYTE
+_WRITE_BUFFER_VOLUME_SHARE: Final = 64
+
+
+class _LevelDBSnapshot:
+    def __init__(self, engine: LevelDBEngine, handle: plyvel.Snapshot) -> None:
+        self._engine = engine
+        self._handle = handle
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.get_many((key,))[0]
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        with self._lock:
+            if self._closed:
+                raise EngineClosed("the snapshot is closed")
+            get = self._handle.get
+            try:
+                return [get(key, verify_checksums=True) for key in keys]
+            except plyvel.Error as error:
+                raise _engine_error(error) from error
+
+    def scan(self, start: bytes, end: bytes, *, row_limit: int = 0, byte_limit: int = 0, reverse: bool = False) -> Scan:
+        if start >= end:
+            return Scan([], more=False)
+        with self._lock:
+            if self._closed:
+                raise EngineClosed("the snapshot is closed")
+            try:
+                # A walk over a whole partition must not push everything else out of the cache.
+                is_short = 0 < row_limit <= _CACHED_SCAN_ROWS_MAX
+                with self._handle.iterator(
+                    start=start, stop=end, reverse=reverse, verify_checksums=True, fill_cache=is_short
+                ) as walk:
+                    if not byte_limit:
+                        rows = list(islice(walk, row_limit)) if row_limit else list(walk)
+                        return Scan(rows, bool(row_limit) and next(walk, None) is not None)
+                    rows = []
+                    value_bytes = 0
+                    for row in walk:
+                        rows.append(row)
+                        value_bytes += len(row[1])
+                        if value_bytes >= byte_limit or len(rows) == row_limit:
+                            return Scan(rows, next(walk, None) is not None)
+                    return Scan(rows, more=False)
+            except plyvel.Error as error:
+                raise _engine_error(error) from error
+
+    def close(self) -> None:
+        self._engine.forget(self)
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._handle.close()
+
+
+class LevelDBEngine:
+    """See the module."""
+
+    def __init__(self, database: plyvel.DB) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._write_lock = threading.Lock()
+        self._snapshots: set[_LevelDBSnapshot] = set()
+        self._closed = False
+        self._write_failure: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the engine as in the registry."""
+        return "leveldb"
+
+    def snapshot(self) -> _LevelDBSnapshot:
+        """Return a view of everything written so far. Raises EngineClosed."""
+        with self._lock:
+            if self._closed:
+                raise EngineClosed("the engine is closed")
+            snapshot = _LevelDBSnapshot(self, self._database.snapshot())
+            self._snapshots.add(snapshot)
+            return snapshot
+
+    def write(self, operations: Iterable[Operation]) -> None:
+        """Apply operations in order, atomically and synced.
+
+        Raises:
+            EngineClosed: Nothing was written.
+            EngineWriteFailed: The outcome is unknown; LevelDB refuses all further batches until it is reopened.
+        """
+        with self._write_lock:
+            if self._closed:
+                raise EngineClosed("the engine is closed")
+            if self._write_failure is not None:
+                raise EngineWriteFailed(f"an earlier batch failed: {self._write_failure}")
+            # Not used as a context manager: that would write a half-built batch when an operation raises.
+            batch = self._database.write_batch(sync=True)
+            put, delete = batch.put, batch.delete
+            for key, value in operations:
+                if value is None:
+                    delete(key)
+                else:
+                    put(key, value)
+            try:
+                batch.write()
+            except plyvel.Error as error:
+                self._write_failure = str(error)
+                raise EngineWriteFailed(str(error)) from error
+
+    def close(self) -> None:
+        """Close every snapshot, wait for calls in progress, release the files. Safe to repeat."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            open_snapshots = list(self._snapshots)
+        for snapshot in open_snapshots:
+            snapshot.close()
+        with self._write_lock, self._lock:
+            self._database.close()
+
+    def forget(self, snapshot: _LevelDBSnapshot) -> None:
+        """Drop a snapshot from those to be closed with the engine."""
+        self._snapshots.discard(snapshot)
+
+
+class LevelDBEngineFactory:
+    """Makes and opens LevelDB directories."""
+
+    name: Final = "leveldb"
+    is_durable: Final = True
+
+    def create(self, path: Path) -> LevelDBEngine:
+        """Make an empty database at a path where nothing exists. Raises EngineExists or EngineError."""
+        try:
+            path.mkdir(parents=False)
+        except FileExistsError as error:
+            raise EngineExists(f"{path} already exists") from error
+        return self._open(path, create=True)
+
+    def open(self, path: Path) -> LevelDBEngine:
+        """Open an existing database. Raises EngineMissing, EngineCorrupt or EngineError."""
+        # Looked at before LevelDB is: opening a missing database would leave a LOCK file behind.
+        if not (path / "CURRENT").is_file():
+            raise EngineMissing(f"{path} holds no LevelDB database (its CURRENT file is missing)")
+        return self._open(path, create=False)
+
+    def _open(self, path: Path, *, create: bool) -> LevelDBEngine:
+        # A flush needs room for about two write buffers, so a small volume gets a small one.
+        buffer_bytes = shutil.disk_usage(path).total // _WRITE_BUFFER_VOLUME_SHARE
+        try:
+            database = plyvel.DB(
+                str(path),
+                create_if_missing=create,
+                error_if_exists=create,
+                paranoid_checks=True,
+                write_buffer_size=min(max(buffer_bytes, _WRITE_BUFFER_BYTES_MIN), _WRITE_BUFFER_BYTES_MAX),
+                lru_cache_size=_CACHE_BYTES,
+                bloom_filter_bits=_BLOOM_BITS_PER_KEY,
+            )
+        except plyvel.Error as error:
+            raise _engine_error(error) from error
+        return LevelDBEngine(database)
+
+
+def _engine_error(error: plyvel.Error) -> EngineError:
+    text = str(error)
+    is_corrupt = isinstance(error, plyvel.CorruptionError) or "Corruption" in text
+    return EngineCorrupt(text) if is_corrupt else EngineError(text)
