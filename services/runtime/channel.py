@@ -7,7 +7,7 @@ import grpc
 MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 """Greatest size of one message in either direction; gRPC's own default of 4 MiB is below documented answers."""
 
-_CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
+CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.keepalive_time_ms", 30_000),
@@ -19,6 +19,7 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_http_proxy", 0),
 )
+"""Options of every channel, the gateway's asynchronous ones included."""
 
 
 def open_channel(address: str) -> grpc.Channel:
@@ -31,4 +32,4 @@ def open_channel(address: str) -> grpc.Channel:
     Returns:
         A channel with 64 MiB message limits, keepalive and quick reconnection. The caller closes it.
     """
-    return grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
+    return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
