@@ -14,6 +14,9 @@ DEPENDENCY_BYTES_MAX = 16 * 1024 * 1024
 RECORD_BYTES_MAX = 8 * 1024 * 1024
 RELATION_BYTES_MAX = 4 * 1024 * 1024
 
+# A record, serialized: far above what the body bound of the JSON route lets through.
+RECORD_VALUE_BYTES_MAX = 1024 * 1024
+
 # A relation, and each value of its history, serialized.
 RELATION_VALUE_BYTES_MAX = 16 * 1024
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from services.domain.canonical_json import canonical_bytes, parse_canonical
+from services.domain import limits
+from services.domain.canonical_json import canonical_bytes, digest_bytes, parse_canonical
 from services.domain.eligibility import DependencyCache, Failure, is_eligible, judge_evidence
 from services.domain.errors import InvalidRequest
 from services.domain.records import (
     Author,
+    Record,
     RecordState,
     Review,
     SourceRef,
@@ -171,6 +173,47 @@ class Relation:
     def is_rejected(self) -> bool:
         """The present review rejects it."""
         return self.review is not None and self.review.disposition == "rejected"
+
+
+    def reviewed(self, review: Review) -> Relation:
+        """The next revision with a review; the state stays."""
+        return replace(self, revision=self.revision + 1, modified_at_millis=review.reviewed_at_millis, review=review)
+
+    def moved(self, state: RelationState, *, now_ms: int) -> Relation:
+        """The next revision in another state; the review stays."""
+        return replace(self, revision=self.revision + 1, modified_at_millis=now_ms, state=state)
+
+
+def relation_digest(encoded: bytes) -> str:
+    """Digest of a relation's stored form."""
+    return digest_bytes("waggle.relation.v1", encoded)
+
+
+def encode_history(relation: Relation, receipt: Mapping[str, Any]) -> bytes:
+    """Stored form of a relation as it was at a revision, with the receipt of the command that made it."""
+    return canonical_bytes({"relation": relation.as_json(), "receipt": receipt})
+
+
+def check_relation_bytes(encoded: bytes, history: bytes) -> None:
+    """Check the bound of a relation's stored values.
+
+    Raises:
+        InvalidRequest: The relation or the history value is larger than 16 KiB.
+    """
+    if max(len(encoded), len(history)) > limits.RELATION_VALUE_BYTES_MAX:
+        raise InvalidRequest(f"the relation would have more than {limits.RELATION_VALUE_BYTES_MAX} bytes")
+
+
+def check_temporal_order(kind: RelationKind, source: Record, target: Record, *, member: str) -> None:
+    """Check that the source of `temporal_before` happened strictly before its target.
+
+    Raises:
+        InvalidRequest: It did not.
+    """
+    if kind != "temporal_before" or source.payload is None or target.payload is None:
+        return
+    if source.payload.event_time_millis >= target.payload.event_time_millis:
+        raise InvalidRequest("needs a source whose event time is before that of its target", member=member)
 
 
 def relation_input_from_json(value: Mapping[str, Any]) -> RelationInput:

@@ -1,0 +1,42 @@
+"""What assert and restore ask of the records that a relation names."""
+
+from __future__ import annotations
+
+from services.domain import limits
+from services.domain.eligibility import judge_evidence
+from services.domain.errors import InvalidRequest, RevisionConflict
+from services.domain.records import Record
+from services.domain.relations import RelationInput, judge_endpoint
+from services.memory.partition import MemoryPartition, StoredRecord
+
+
+def check_endpoints(partition: MemoryPartition, value: RelationInput) -> tuple[Record, Record]:
+    """Return source and target after checking them and the evidence sources: current as pinned, and eligible.
+
+    Raises:
+        RevisionConflict: An endpoint or evidence source is missing, not eligible, or has another revision.
+        InvalidRequest: The endpoints have more than 8 MiB together, or the dependency work is spent.
+    """
+    cache = partition.dependency_cache()
+    found: list[StoredRecord] = []
+    for name, endpoint in (("source", value.source), ("target", value.target)):
+        stored = partition.stored_record(endpoint.record_id)
+        reason = judge_endpoint(endpoint, None if stored is None else stored.state, cache, partition.now_ms)
+        if stored is None or reason is not None:
+            raise RevisionConflict(f"the {name} is not current and eligible", member=f"relation.{name}")
+        found.append(stored)
+    check_endpoint_bytes(*found)
+    failure = judge_evidence(value.evidence_sources, cache, partition.now_ms)
+    if failure is not None:
+        raise RevisionConflict("an evidence source is not current and eligible", member="relation.evidence_sources")
+    return found[0].record, found[1].record
+
+
+def check_endpoint_bytes(*endpoints: StoredRecord | None) -> None:
+    """Check the bound on both endpoints of a relation together.
+
+    Raises:
+        InvalidRequest: They have more than 8 MiB.
+    """
+    if sum(endpoint.size_bytes for endpoint in endpoints if endpoint is not None) > limits.RECORD_BYTES_MAX:
+        raise InvalidRequest(f"the endpoints have more than {limits.RECORD_BYTES_MAX} bytes")
