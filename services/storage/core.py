@@ -210,6 +210,10 @@ class LocalStore:
             open_snapshots=len(opening.snapshots),
         )
 
+    def is_open(self) -> bool:
+        """Reads are served. Whether writes are, `status` tells: a full disk stops only those."""
+        return self._opening is not None
+
     def maintain(self) -> None:
         """Do what falls due now and then: expire snapshots, record the newest commit, open again after a failure.
 
