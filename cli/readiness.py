@@ -1,0 +1,57 @@
+"""Asking a process whether it is ready."""
+
+from __future__ import annotations
+
+import http.client
+import json
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from services.runtime.channel import open_channel
+
+PROBE_TIMEOUT_S = 1.0
+
+
+class GrpcProbe:
+    """Asks the standard health service of one address."""
+
+    def __init__(self, address: str) -> None:
+        self._channel = open_channel(address)
+        self._stub = health_pb2_grpc.HealthStub(self._channel)
+
+    def is_ready(self) -> bool:
+        """Return whether the process answers SERVING, without waiting for one that is not there."""
+        try:
+            response = self._stub.Check(health_pb2.HealthCheckRequest(), timeout=PROBE_TIMEOUT_S)
+        except grpc.RpcError:
+            return False
+        return response.status == health_pb2.HealthCheckResponse.SERVING
+
+    def close(self) -> None:
+        """Close the channel."""
+        self._channel.close()
+
+
+class HttpProbe:
+    """Asks `GET /health` of the gateway."""
+
+    def __init__(self, host: str, port: int) -> None:
+        # A server that listens on every address is asked on the loopback one.
+        self._host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+        self._port = port
+
+    def is_ready(self) -> bool:
+        """Return whether the gateway answers that it is healthy."""
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=PROBE_TIMEOUT_S)
+        try:
+            connection.request("GET", "/health")
+            response = connection.getresponse()
+            return response.status == 200 and json.loads(response.read()).get("status") == "healthy"
+        except (OSError, ValueError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Nothing is kept open between questions."""

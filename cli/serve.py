@@ -1,0 +1,78 @@
+"""`waggle serve`: the whole suite on one machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.console import fail, out
+from cli.suite import SuiteLayout, plan_layout
+from cli.supervisor import StartFailed, Supervisor
+from services.runtime.logging import configure_logging
+
+DEFAULT_LISTEN = "127.0.0.1:7474"
+DEFAULT_DATA_DIRECTORY = Path("data")
+
+EXIT_CANNOT_LISTEN = 69
+EXIT_NO_STORE = 66
+
+DataDirectory = Annotated[
+    Path, typer.Option("--data-dir", envvar="WAGGLE_DATA_DIR", help="Directory of the store.", show_default=True)
+]
+
+
+def serve(
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    listen: Annotated[
+        str, typer.Option(envvar="WAGGLE_LISTEN", help="Where HTTP is served, as HOST:PORT.")
+    ] = DEFAULT_LISTEN,
+) -> None:
+    """Run all services on one machine until SIGTERM or Ctrl-C.
+
+    Prints one line when everything is ready; logs are JSON lines on standard error.
+    """
+    configure_logging("supervisor")
+    host, port = parse_listen(listen)
+    if not data_dir.is_dir():
+        fail(f"{data_dir} is not there; make a store with: waggle admin create-store {data_dir}", EXIT_NO_STORE)
+    require_free(host, port)
+    try:
+        layout = plan_layout(data_dir, host, port)
+    except OSError as error:
+        fail(f"{data_dir} cannot be used: {error}", EXIT_NO_STORE)
+    try:
+        Supervisor(layout).run(on_ready=lambda: _announce(layout))
+    except StartFailed as error:
+        fail(str(error), error.exit_code)
+    except TimeoutError as error:
+        fail(str(error))
+
+
+def _announce(layout: SuiteLayout) -> None:
+    out.print(
+        f"Waggle is ready at {layout.url} (data in {layout.data_directory}, pid {os.getpid()}, Ctrl-C stops it)",
+        markup=False,
+    )
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Split HOST:PORT; an IPv6 host stands in brackets."""
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isdecimal() or not 0 < int(port) < 65536:
+        fail(f"--listen {text}: HOST:PORT is expected, for example {DEFAULT_LISTEN}", 2)
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def require_free(host: str, port: int) -> None:
+    """End with a clear message when nobody could listen on host and port now."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        fail(f"cannot listen on {host}:{port}: {error.strerror or error}", EXIT_CANNOT_LISTEN)

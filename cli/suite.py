@@ -1,0 +1,144 @@
+"""What the suite consists of on one machine: its processes, where they listen, and how they find each other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+VERIFIER_KEY_FILE = "verifier.key"
+SUITE_FILE = "suite.json"
+RUN_DIRECTORY = "run"
+# The kernel's limit for a socket path is 107 bytes and a terminating zero.
+_SOCKET_PATH_BYTES_MAX = 107
+_LONGEST_SOCKET_NAME = "retrieval.sock"
+
+
+class NotRunning(Exception):
+    """No suite runs on the data directory, or not one that can be found. The message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceProcess:
+    """One kind of process.
+
+    Attributes:
+        name: As it stands in logs.
+        module: What `python -m` runs.
+        drain_rank: Processes are drained in ascending order; those with equal ranks together.
+    """
+
+    name: str
+    module: str
+    drain_rank: int
+
+
+STORAGE = ServiceProcess("storage", "services.storage", 3)
+IDENTITY = ServiceProcess("identity", "services.identity", 2)
+MEMORY = ServiceProcess("memory", "services.memory", 1)
+RETRIEVAL = ServiceProcess("retrieval", "services.retrieval", 1)
+GATEWAY = ServiceProcess("gateway", "services.gateway", 0)
+
+# In the order in which they are started: what the others need comes first.
+PROCESSES = (STORAGE, IDENTITY, MEMORY, RETRIEVAL, GATEWAY)
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteLayout:
+    """Where one suite lives.
+
+    Attributes:
+        data_directory: Absolute path of the store.
+        socket_directory: Where the Unix sockets are; inside the data directory when their paths fit.
+        host, port: Where the gateway listens for HTTP.
+    """
+
+    data_directory: Path
+    socket_directory: Path
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Return the base URL of the gateway."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    def address(self, process: ServiceProcess) -> str:
+        """Return what the process listens on: a Unix socket, or host and port for the gateway."""
+        if process is GATEWAY:
+            return f"{self.host}:{self.port}"
+        return f"unix:{self.socket_directory / process.name}.sock"
+
+    def arguments(self, process: ServiceProcess) -> list[str]:
+        """Return the command line arguments of the process."""
+        arguments = ["--listen", self.address(process)]
+        if process is STORAGE:
+            arguments += ["--data-dir", str(self.data_directory)]
+        return arguments
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which the processes find each other and the verifier key."""
+        addresses = {
+            f"WAGGLE_{process.name.upper()}_ADDRESS": self.address(process)
+            for process in PROCESSES
+            if process is not GATEWAY
+        }
+        key_file = self.data_directory / VERIFIER_KEY_FILE
+        return {**addresses, "WAGGLE_VERIFIER_KEY_FILE": os.environ.get("WAGGLE_VERIFIER_KEY_FILE", str(key_file))}
+
+    def write_suite_file(self) -> None:
+        """Leave a note of the addresses in the data directory, for commands that talk gRPC to this suite."""
+        note = {
+            "pid": os.getpid(),
+            "url": self.url,
+            "addresses": {process.name: self.address(process) for process in PROCESSES},
+        }
+        draft = self.data_directory / RUN_DIRECTORY / f"{SUITE_FILE}.draft"
+        draft.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
+        draft.replace(self.data_directory / RUN_DIRECTORY / SUITE_FILE)
+
+    def remove_suite_file(self) -> None:
+        """Take the note away again."""
+        (self.data_directory / RUN_DIRECTORY / SUITE_FILE).unlink(missing_ok=True)
+
+
+def plan_layout(data_directory: Path, host: str, port: int) -> SuiteLayout:
+    """Decide where the sockets go, and make that directory, readable by its owner only.
+
+    Args:
+        data_directory: An existing store.
+        host, port: Where the gateway is to listen.
+    """
+    data_directory = data_directory.resolve()
+    run_directory = data_directory / RUN_DIRECTORY
+    run_directory.mkdir(mode=0o700, exist_ok=True)
+    socket_directory = run_directory
+    if len(os.fsencode(run_directory / _LONGEST_SOCKET_NAME)) > _SOCKET_PATH_BYTES_MAX:
+        # Named after the data directory, so that a restart finds and reuses it.
+        digest = hashlib.sha256(os.fsencode(data_directory)).hexdigest()[:16]
+        socket_directory = Path(tempfile.gettempdir()) / f"waggle-{os.getuid()}-{digest}"
+        socket_directory.mkdir(mode=0o700, exist_ok=True)
+        status = socket_directory.lstat()
+        if status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise PermissionError(f"{socket_directory} belongs to somebody else or is open to others")
+    return SuiteLayout(data_directory, socket_directory, host, port)
+
+
+def find_address(data_directory: Path, name: str) -> str:
+    """Return the address of a service of the suite that runs on a data directory.
+
+    Raises:
+        NotRunning: There is no note of a running suite.
+    """
+    note = data_directory / RUN_DIRECTORY / SUITE_FILE
+    try:
+        address: str = json.loads(note.read_text(encoding="utf-8"))["addresses"][name]
+    except (OSError, ValueError, KeyError) as error:
+        raise NotRunning(
+            f"no running suite found on {data_directory}; start it with: waggle serve --data-dir {data_directory}"
+        ) from error
+    return address
