@@ -15,7 +15,7 @@ from typing import NoReturn, TypeAlias
 
 from services.domain.errors import InvalidRequest
 
-JsonValue: TypeAlias = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
 
 DEPTH_MAX = 64
 """Greatest nesting of arrays and objects; the outermost one counts as 1."""

@@ -13,6 +13,18 @@ Target = TypeVar("Target")
 Value = TypeVar("Value")
 
 
+class WrongMethod(MethodNotAllowed):
+    """The path is known with other methods.
+
+    Attributes:
+        allowed: Those methods, sorted.
+    """
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        super().__init__("the route has another method")
+        self.allowed = tuple(sorted(allowed))
+
+
 class AmbiguousRoute(Exception):
     """Two routes would answer the same request. A fault of the protos, found at start."""
 
@@ -65,7 +77,7 @@ class Router(Generic[Target]):
 
         Raises:
             RouteNotFound: No route has this path.
-            MethodNotAllowed: The path is known with other methods only.
+            WrongMethod: The path is known with other methods only.
         """
         exact = self._exact.get(raw_path)
         if exact is not None:
@@ -76,16 +88,16 @@ class Router(Generic[Target]):
         canonical = self._exact.get(("/" + "/".join(segments)).encode("utf-8")) if b"%" in raw_path else None
         if canonical is not None and not any("/" in segment for segment in segments):
             return self._choose(canonical, method)
-        known_path = False
+        allowed: set[str] = set()
         for template, targets in self._templates:
             path_values = self._match(template, segments)
             if path_values is not None:
-                known_path = True
+                allowed.update(targets)
                 target = targets.get(method)
                 if target is not None:
                     return Match(target, path_values)
-        if known_path:
-            raise MethodNotAllowed("the route has another method")
+        if allowed:
+            raise WrongMethod(allowed)
         raise RouteNotFound("no such route")
 
     @staticmethod
@@ -99,7 +111,7 @@ class Router(Generic[Target]):
     def _choose(targets: dict[str, Match[Target]], method: str) -> Match[Target]:
         match = targets.get(method)
         if match is None:
-            raise MethodNotAllowed("the route has another method")
+            raise WrongMethod(targets)
         return match
 
 

@@ -1,0 +1,198 @@
+"""The OpenAPI 3.1 document, made from the same shapes as the codec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from google.protobuf.descriptor import Descriptor
+
+from services.gateway.descriptors import Descriptors
+from services.gateway.http_rule import parse_template
+from services.gateway.message_shape import FieldShape, MessageShape, MessageShapes
+from services.gateway.openapi_schema import SchemaWriter
+from services.gateway.query_binding import query_fields
+from services.gateway.route_table import ORDINARY_BODY_BYTES_MAX, Route
+
+CONTRACT_LEVEL = "0.14.0"
+
+_BODY_LIMIT_EXTENSION = "x-qilbee-max-request-body-bytes"
+_VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)(?:=\*)?\}")
+_CODES_BY_STATUS = {413: ["invalid_request"]}
+_STATUS_TEXTS = {
+    400: "Malformed or out of bounds",
+    401: "No valid credential",
+    403: "Capability, scope or authority is missing",
+    404: "Absent for this caller",
+    409: "Does not fit the present state",
+    413: "The request body is over the route's limit",
+    500: "The service failed",
+    503: "No free slot",
+}
+_NO_STORE = {"schema": {"const": "no-store"}, "required": True}
+
+
+def openapi_document(
+    descriptors: Descriptors,
+    shapes: MessageShapes,
+    routes: Sequence[Route],
+    status_by_reason: dict[str, int],
+) -> bytes:
+    """Write the document of all routes as JSON.
+
+    Args:
+        descriptors: Gives the comments, which become descriptions.
+        shapes: Shapes of the message types.
+        routes: The compiled routes.
+        status_by_reason: Documented code -> HTTP status.
+    """
+    writer = SchemaWriter(shapes)
+    codes_by_status = _codes_by_status(status_by_reason)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        template = _VARIABLE.sub(r"{\1}", route.template)
+        operation = _operation(descriptors, shapes, writer, route, codes_by_status)
+        paths.setdefault(template, {})[route.method.lower()] = operation
+    paths["/openapi.json"] = {"get": _own_operation()}
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Waggle",
+            "version": CONTRACT_LEVEL,
+            "description": "An auditable graph memory for software agents. The version is the contract level.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {**writer.schemas, "ErrorResponse": _error_schema(sorted(status_by_reason))},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"bearer": []}],
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2)
+
+
+def _operation(
+    descriptors: Descriptors,
+    shapes: MessageShapes,
+    writer: SchemaWriter,
+    route: Route,
+    codes_by_status: dict[int, list[str]],
+) -> dict[str, Any]:
+    method = route.descriptor
+    comment = descriptors.comment(method.full_name)
+    operation: dict[str, Any] = {
+        "operationId": method.name[0].lower() + method.name[1:],
+        "tags": [method.containing_service.name.removesuffix("Service").lower()],
+        "summary": comment.partition("\n\n")[0].replace("\n", " "),
+        "description": comment,
+    }
+    if route.public:
+        operation["security"] = []
+    parameters = _parameters(shapes, writer, route)
+    if parameters:
+        operation["parameters"] = parameters
+    if route.takes_body:
+        schema = _body_schema(writer, shapes, route)
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        if route.body_bytes_max > ORDINARY_BODY_BYTES_MAX:
+            operation[_BODY_LIMIT_EXTENSION] = route.body_bytes_max
+    operation["responses"] = {
+        str(route.success_status): {
+            "description": "Success",
+            "headers": {"Cache-Control": _NO_STORE, **{name: _header(name) for name in route.response_headers}},
+            "content": {"application/json": {"schema": writer.reference(method.output_type, for_request=False)}},
+        },
+        **{str(status): _error_response(status, codes_by_status) for status in route.error_statuses},
+    }
+    return operation
+
+
+def _parameters(shapes: MessageShapes, writer: SchemaWriter, route: Route) -> list[dict[str, Any]]:
+    request = route.descriptor.input_type
+    path_names = parse_template(route.template).variables
+    parameters = [
+        _parameter("path", shapes.field(request.fields_by_name[name]), writer, is_required=True) for name in path_names
+    ]
+    if not route.takes_body:
+        fields = query_fields(shapes, request, path_names)
+        parameters.extend(_parameter("query", field, writer, is_required=field.required) for _, field in fields)
+    return parameters
+
+
+def _parameter(place: str, field: FieldShape, writer: SchemaWriter, *, is_required: bool) -> dict[str, Any]:
+    schema = writer.value(field, for_request=True)
+    description = schema.pop("description", "")
+    return {
+        "name": field.field if place == "path" else field.member,
+        "in": place,
+        "required": is_required,
+        "description": description,
+        "schema": schema,
+    }
+
+
+def _body_schema(writer: SchemaWriter, shapes: MessageShapes, route: Route) -> dict[str, Any]:
+    request: Descriptor = route.descriptor.input_type
+    path_names = parse_template(route.template).variables
+    if not path_names:
+        return writer.reference(request, for_request=True)
+    # What the path carries is no member of the body, so such a body has a schema of its own.
+    shape = shapes.shape(request)
+    members = tuple(member for member in shape.members if member.field not in path_names)
+    return writer.object(MessageShape(shape.full_name, members, tagged=shape.tagged), for_request=True)
+
+
+def _header(name: str) -> dict[str, Any]:
+    if name.lower().endswith("-version"):
+        return {"schema": {"type": "string"}, "required": True}
+    return {"schema": {"type": "integer", "minimum": 0}, "required": True}
+
+
+def _codes_by_status(status_by_reason: dict[str, int]) -> dict[int, list[str]]:
+    codes = {status: list(words) for status, words in _CODES_BY_STATUS.items()}
+    for reason, status in status_by_reason.items():
+        codes.setdefault(status, []).append(reason)
+    return codes
+
+
+def _error_response(status: int, codes_by_status: dict[int, list[str]]) -> dict[str, Any]:
+    codes = ", ".join(codes_by_status.get(status, []))
+    return {
+        "description": f"{_STATUS_TEXTS.get(status, 'Refused')}: {codes}",
+        "headers": {"Cache-Control": _NO_STORE},
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}},
+    }
+
+
+def _error_schema(codes: list[str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["contract_version", "error"],
+        "properties": {
+            "contract_version": {"type": "integer", "const": 1},
+            "error": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["code", "message"],
+                "properties": {"code": {"type": "string", "enum": codes}, "message": {"type": "string"}},
+            },
+        },
+    }
+
+
+def _own_operation() -> dict[str, Any]:
+    return {
+        "operationId": "getOpenapi",
+        "tags": ["description"],
+        "summary": "This document.",
+        "security": [],
+        "responses": {
+            "200": {
+                "description": "An OpenAPI 3.1 document",
+                "content": {"application/json": {"schema": {"type": "object"}}},
+            }
+        },
+    }
