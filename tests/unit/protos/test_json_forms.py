@@ -1,0 +1,389 @@
+"""Whatever can stand in documented JSON says how it is spelled there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from google.api import field_behavior_pb2
+from google.protobuf.descriptor import FieldDescriptor
+
+from services.gateway.message_shape import MessageShapes
+from tests.unit.protos.declared import (
+    declared,
+    json_enums,
+    json_fields,
+    json_messages,
+    members,
+    request_messages,
+    response_messages,
+)
+
+
+@pytest.mark.parametrize("name", sorted(json_enums()))
+def test_every_enum_value_has_a_word(name: str) -> None:
+    """Each value but the zero one has a word of its own; the zero value has none and can never be written."""
+    enum = json_enums()[name]
+    words = [declared().word(value) for value in enum.values]
+    assert words[0] == ""
+    assert all(words[1:])
+    assert len(set(words)) == len(words)
+
+
+@pytest.mark.parametrize("name", sorted(set(json_enums()) - {"waggle.common.v1.StandardEpisodeType"}))
+def test_names_of_enum_values_say_their_word(name: str) -> None:
+    """A value is named after its enum and its word, so that one can be read from the other."""
+    enum = json_enums()[name]
+    prefix = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", enum.name).upper()
+    for value in enum.values[1:]:
+        assert value.name == f"{prefix}_{declared().word(value).upper()}"
+
+
+@pytest.mark.parametrize("name", sorted(json_messages()))
+def test_every_oneof_has_a_json_form(name: str) -> None:
+    """A oneof in documented JSON is a union with a style, and with a discriminator exactly when it is tagged."""
+    for oneof in json_messages()[name].oneofs:
+        if len(oneof.fields) == 1 and oneof.name == f"_{oneof.fields[0].name}":
+            continue  # the presence of an `optional` field
+        union = declared().union_json(oneof)
+        assert union is not None
+        assert union.style in (1, 2)
+        assert bool(union.discriminator) == (union.style == 1)
+
+
+@pytest.mark.parametrize("name", sorted(json_messages()))
+def test_every_message_has_a_shape(name: str) -> None:
+    """The gateway finds a JSON form for every message type that it must read or write."""
+    shape = MessageShapes(declared()).shape(json_messages()[name])
+    assert shape.full_name == name
+
+
+def test_members_left_out() -> None:
+    """Only the documented members are ever left out of an answer; every other unset member is written as null."""
+    left_out = {
+        field.full_name
+        for field in json_fields()
+        if declared().field_json(field).omit_unset or declared().field_json(field).omit_empty
+    }
+    assert left_out == {
+        "waggle.common.v1.RelationInput.evidence_sources",
+        "waggle.identity.v1.CredentialSpec.scope_policy",
+        "waggle.identity.v1.ScopeAuthority.scope_policy",
+        "waggle.identity.v1.CredentialEvent.scope_authority_change",
+        "waggle.memory.v1.RelationEligibility.evidence_failure",
+    }
+
+
+def test_raw_members() -> None:
+    """Only a record's data and metadata hold any JSON, and metadata only an object."""
+    raw = {
+        field.full_name: declared().field_json(field).raw_object
+        for field in json_fields()
+        if declared().field_json(field).raw
+    }
+    assert raw == {
+        "waggle.common.v1.EpisodeContent.data": False,
+        "waggle.common.v1.RecordInput.metadata": True,
+    }
+
+
+def test_members_with_another_name() -> None:
+    """A member is named as its field, but where the field's name would be a keyword or is not in protobuf style."""
+    renamed = {
+        field.full_name: declared().field_json(field).name
+        for field in json_fields()
+        if declared().field_json(field).name
+    }
+    assert renamed == {
+        "waggle.common.v1.EpisodeType.custom": "Custom",
+        "waggle.memory.v1.RelationOperation.assert_relation": "assert",
+        "waggle.retrieval.v1.GraphPathStep.from_record": "from",
+        "waggle.retrieval.v1.GraphPathStep.to_record": "to",
+    }
+
+
+NULLABLE_IN_REQUESTS = {
+    "waggle.common.v1.EpisodeContent.context",
+    "waggle.common.v1.EpisodeContent.data",
+    "waggle.common.v1.EpisodeContent.embedding",
+    "waggle.common.v1.EpisodeContent.secondary",
+    "waggle.common.v1.RecordInput.valid_until_millis",
+    "waggle.common.v1.RelationInput.valid_from_millis",
+    "waggle.common.v1.RelationInput.valid_until_millis",
+    "waggle.common.v1.RelationProvenance.model",
+    "waggle.common.v1.Scope.mission_id",
+    "waggle.identity.v1.CredentialSpec.expires_at_millis",
+    "waggle.identity.v1.CredentialSpec.scope_policy",
+    "waggle.identity.v1.ScopeAuthority.scope_policy",
+    "waggle.memory.v1.OrderedQuery.cursor",
+    "waggle.memory.v1.OrderedQuery.episode_type",
+    "waggle.memory.v1.OrderedQuery.tag",
+    "waggle.memory.v1.OrderedQuery.text_contains",
+    "waggle.memory.v1.RecordFilter.after",
+    "waggle.memory.v1.RecordFilter.episode_type",
+    "waggle.memory.v1.RecordFilter.tag",
+    "waggle.memory.v1.RecordFilter.text_contains",
+    "waggle.retrieval.v1.GraphQuery.episode_type",
+    "waggle.retrieval.v1.GraphQuery.tag",
+    "waggle.retrieval.v1.HybridQuery.after",
+    "waggle.retrieval.v1.HybridQuery.episode_type",
+    "waggle.retrieval.v1.HybridQuery.tag",
+    "waggle.retrieval.v1.LexicalQuery.after",
+    "waggle.retrieval.v1.LexicalQuery.episode_type",
+    "waggle.retrieval.v1.LexicalQuery.tag",
+    "waggle.retrieval.v1.SemanticQuery.after",
+    "waggle.retrieval.v1.SemanticQuery.episode_type",
+    "waggle.retrieval.v1.SemanticQuery.tag",
+}
+
+
+def test_nullable_members_of_requests() -> None:
+    """Null is accepted exactly where it is documented; every other optional member can only be left out."""
+    nullable = {
+        field.full_name
+        for message in request_messages().values()
+        for field in message.fields
+        if declared().field_json(field).nullable
+    }
+    assert nullable == NULLABLE_IN_REQUESTS
+
+
+NULLABLE_IN_ANSWERS = {
+    "waggle.common.v1.EligibilityFailure.actual_revision",
+    "waggle.common.v1.EligibilityFailure.expected_revision",
+    "waggle.common.v1.MemoryRecord.derivation",
+    "waggle.common.v1.MemoryRecord.payload",
+    "waggle.common.v1.MemoryRecord.review",
+    "waggle.common.v1.MemoryRelation.review",
+    "waggle.identity.v1.Credential.revoked_at_millis",
+    "waggle.identity.v1.CredentialPage.next_cursor",
+    "waggle.memory.v1.BatchEntry.record",
+    "waggle.memory.v1.OrderedPage.next_cursor",
+    "waggle.memory.v1.RecordEligibility.first_failure",
+    "waggle.memory.v1.RecordPage.next_after",
+    "waggle.memory.v1.RelationEligibility.endpoint",
+    "waggle.memory.v1.ReviewState.review",
+    "waggle.retrieval.v1.GraphHit.affinity",
+    "waggle.retrieval.v1.GraphHit.base",
+    "waggle.retrieval.v1.GraphHit.graph",
+    "waggle.retrieval.v1.GraphSeedSummary.corpus_records",
+    "waggle.retrieval.v1.GraphSeedSummary.embedding_coverage",
+    "waggle.retrieval.v1.GraphSeedSummary.embedding_space",
+    "waggle.retrieval.v1.GraphSeedSummary.hybrid_profile",
+    "waggle.retrieval.v1.GraphSeedSummary.lexical_matches",
+    "waggle.retrieval.v1.GraphSeedSummary.semantic_matches",
+    "waggle.retrieval.v1.HybridHit.embedding",
+    "waggle.retrieval.v1.HybridHit.lexical",
+    "waggle.retrieval.v1.HybridHit.semantic",
+    "waggle.retrieval.v1.HybridPage.next_after",
+    "waggle.retrieval.v1.HybridRetrieval.embedding",
+    "waggle.retrieval.v1.HybridRetrieval.lexical",
+    "waggle.retrieval.v1.HybridRetrieval.semantic",
+    "waggle.retrieval.v1.LexicalPage.next_after",
+    "waggle.retrieval.v1.SemanticPage.next_after",
+}
+
+
+def test_nullable_members_of_answers() -> None:
+    """Null can stand in an answer exactly where it is documented."""
+    nullable = {
+        field.full_name
+        for name, message in response_messages().items()
+        if name not in request_messages()
+        for field in message.fields
+        if declared().field_json(field).nullable
+    }
+    assert nullable == NULLABLE_IN_ANSWERS
+
+
+def test_every_presence_of_an_answer_is_documented() -> None:
+    """A scalar of an answer that can be unset is one that can be null."""
+    undocumented = {
+        field.full_name
+        for name, message in response_messages().items()
+        if name not in request_messages()
+        for field in message.fields
+        if field.has_presence and field.type != FieldDescriptor.TYPE_MESSAGE and field.containing_oneof is not None
+        if not declared().field_json(field).nullable
+    }
+    assert undocumented == set()
+
+
+@pytest.mark.parametrize("name", sorted(set(request_messages()) - {"waggle.common.v1.AnonymousVector"}))
+def test_members_of_requests_say_whether_they_are_required(name: str) -> None:
+    """Every member of a request is marked for gRPC callers and for JSON alike, and both marks agree."""
+    # The default pool knows the extension; it is the one whose classes the descriptors' options have.
+    for field in request_messages()[name].fields:
+        if field.containing_oneof is not None and declared().union_json(field.containing_oneof) is not None:
+            continue
+        marks = list(field.GetOptions().Extensions[field_behavior_pb2.field_behavior])
+        required = declared().field_json(field).required
+        assert marks == [field_behavior_pb2.REQUIRED if required else field_behavior_pb2.OPTIONAL], field.full_name
+
+
+@pytest.mark.parametrize("name", sorted(request_messages()))
+def test_optional_members_of_requests_have_presence(name: str) -> None:
+    """A service can tell an optional member that was left out from one that was sent, whatever its value."""
+    blind = [
+        field.name
+        for field in request_messages()[name].fields
+        if not declared().field_json(field).required and not field.is_repeated and not field.has_presence
+    ]
+    assert blind == []
+
+
+ADDRESSES = {"contract_version", "scope"}
+SCAN = {"scanned_records", "scanned_bytes", "corpus_records", "next_after", "exhaustive", "hits", "dependency_work"}
+
+MEMBERS = {
+    "common.v1.Scope": {"project_id", "mission_id", "agent_id", "visibility"},
+    "common.v1.RecordInput": {"episode_type", "content", "event_time_millis", "valid_until_millis", "tags", "metadata"},
+    "common.v1.EpisodeContent": {"primary", "secondary", "context", "data", "embedding"},
+    "common.v1.MemoryDerivation": {"sources", "method", "method_revision", "evidence_ref"},
+    "common.v1.MemoryRecord": {
+        "schema_version", "record_id", "revision", "created_at_millis", "modified_at_millis", "author", "payload",
+        "review", "derivation",
+    },
+    "common.v1.MemoryReview": {"disposition", "evidence_ref", "author", "reviewed_at_millis"},
+    "common.v1.Author": {"credential_id", "subject_id"},
+    "common.v1.DependencyWork": {"records_examined", "bytes_examined"},
+    "common.v1.EmbeddingSpace": {"provider", "model", "revision", "dimensions"},
+    "common.v1.EmbeddingReceipt": {
+        "contract_version", "idempotency_key", "record_id", "record_revision", "space", "vector_digest", "author",
+        "committed_at_millis",
+    },
+    "common.v1.EligibilityFailure": {"record_id", "expected_revision", "actual_revision", "reason"},
+    "common.v1.RelationInput": {
+        "source", "target", "kind", "provenance", "valid_from_millis", "valid_until_millis", "evidence_sources",
+    },
+    "common.v1.RelationProvenance": {"origin", "method", "method_revision", "evidence_ref", "model"},
+    "common.v1.MemoryRelation": {
+        "schema_version", "relation_id", "revision", "input", "reported_by", "created_at_millis", "modified_at_millis",
+        "state", "review",
+    },
+    "identity.v1.CredentialSpec": {"subject_id", "capabilities", "grants", "expires_at_millis", "scope_policy"},
+    "identity.v1.CompanyScopePolicy": {
+        "version", "projects", "agents", "missions", "allow_unassigned_mission", "visibilities",
+    },
+    "identity.v1.Credential": {"id", "tenant_id", "spec", "revision", "revoked_at_millis", "history"},
+    "identity.v1.CredentialEvent": {"revision", "action", "actor_id", "at_millis", "scope_authority_change"},
+    "memory.v1.ExecuteCommandRequest": {*ADDRESSES, "idempotency_key", "operation"},
+    "memory.v1.MemoryReceipt": {
+        "contract_version", "idempotency_key", "record_id", "revision", "action", "committed_at_millis", "author",
+    },
+    "memory.v1.AttachEmbeddingRequest": {
+        *ADDRESSES, "idempotency_key", "record_id", "record_revision", "space", "vector",
+    },
+    "memory.v1.RecordFilter": {"limit", "after", "text_contains", "episode_type", "tag", "scan_limit"},
+    "memory.v1.OrderedQuery": {"order", "limit", "scan_limit", "cursor", "text_contains", "episode_type", "tag"},
+    "memory.v1.RecordPage": {"records", "next_after", "scanned_records", "dependency_work"},
+    "memory.v1.OrderedPage": {
+        "stop_reason", "evaluated_at_millis", "scanned_records", "record_bytes", "dependency_work", "next_cursor",
+        "records",
+    },
+    "memory.v1.RecordBatch": {"evaluated_at_millis", "entries", "record_bytes", "dependency_work"},
+    "memory.v1.ReviewRecordRequest": {"scope", "command"},
+    "memory.v1.ReviewCommand": {
+        "contract_version", "idempotency_key", "record_id", "expected_revision", "disposition", "evidence_ref",
+    },
+    "memory.v1.ReviewReceipt": {
+        "contract_version", "idempotency_key", "record_id", "revision", "review", "receipt_digest",
+    },
+    "memory.v1.ReviewState": {"record_id", "revision", "review", "deleted", "expired"},
+    "memory.v1.RecordEligibility": {
+        "record_id", "revision", "eligible", "evaluated_at_millis", "first_failure", "dependencies_checked",
+        "max_depth_examined", "all_dependencies_checked", "dependency_work",
+    },
+    "memory.v1.RelationReceipt": {
+        "contract_version", "idempotency_key", "relation_id", "revision", "action", "author", "committed_at_millis",
+        "evidence_ref", "relation_digest", "command_digest", "receipt_digest",
+    },
+    "memory.v1.RelationEligibility": {
+        "eligible", "reason", "evaluated_at_millis", "endpoint", "dependency_work", "evidence_failure",
+    },
+    "retrieval.v1.SemanticQuery": {
+        "space", "vector", "limit", "min_score", "after", "scan_limit", "episode_type", "tag",
+    },
+    "retrieval.v1.SemanticPage": {
+        "hits", "next_after", "scanned_embeddings", "matched_records", "exhaustive", "dependency_work",
+    },
+    "retrieval.v1.SearchSemanticResponse": {*ADDRESSES, "page"},
+    "retrieval.v1.LexicalQuery": {"text", "limit", "scan_limit", "scan_bytes_limit", "after", "episode_type", "tag"},
+    "retrieval.v1.SearchLexicalResponse": {*ADDRESSES, "mode", "ranking_version", "page", "timing"},
+    "retrieval.v1.LexicalPage": {*SCAN, "matched_records"},
+    "retrieval.v1.HybridQuery": {
+        "text", "space", "vector", "limit", "ranking_version", "scan_limit", "scan_bytes_limit", "after", "min_score",
+        "episode_type", "tag",
+    },
+    "retrieval.v1.SearchHybridResponse": {*ADDRESSES, "mode", "ranking_version", "page", "timing"},
+    "retrieval.v1.HybridPage": {
+        *SCAN, "embedded_records", "lexical_matches", "semantic_matches", "lexical_candidates", "semantic_candidates",
+        "ranking", "embedding_coverage", "candidates_truncated", "rank_constant",
+    },
+    "retrieval.v1.HybridHit": {"record", "score", "lexical", "semantic", "embedding"},
+    "retrieval.v1.ExecutionLimits": {
+        "scope", "max_embedding_dimensions", "max_scan_bytes", "default_scan_bytes", "max_concurrent_retrievals",
+        "vector_request_body_bytes",
+    },
+    "retrieval.v1.HybridRankingProfile": {
+        "version", "method", "lexical_version", "semantic_version", "candidate_limit", "lexical_weight",
+        "semantic_weight", "rank_constant", "experimental",
+    },
+    "retrieval.v1.GraphRankingProfile": {
+        "version", "method", "experimental", "traversal_version", "base_candidate_limit", "anchor_limit",
+        "rank_constant", "base_weight", "graph_weight", "hop_decay", "cosine_affinity_floor", "cosine_affinity_weight",
+        "missing_embedding_affinity", "maximum_score", "relation_weights",
+    },
+    "retrieval.v1.GraphQuery": {
+        "ranking_version", "seed", "limit", "scan_limit", "scan_bytes_limit", "expansion", "episode_type", "tag",
+    },
+    "retrieval.v1.GraphSeed": {"mode"},
+    "retrieval.v1.GraphExpansion": {
+        "direction", "max_depth", "node_limit", "edge_limit", "scan_limit", "embedding_bytes_limit",
+    },
+    "retrieval.v1.GraphSearchPage": {
+        "ranking", "evaluated_at_millis", "seed", "expansion", "graph_roots", "graph_coverage", "affinity_work",
+        "graph_candidates", "candidates_ranked", "coverage", "hits", "relations",
+    },
+    "retrieval.v1.GraphSeedSummary": {
+        "mode", "ranking_version", "hybrid_profile", "embedding_space", "embedding_coverage", "selected_anchors",
+        "candidate_selection_version", "scanned_records", "scanned_bytes", "candidate_index_bytes", "corpus_records",
+        "lexical_matches", "semantic_matches", "base_candidates", "base_candidates_truncated",
+        "channel_candidates_truncated", "scan_complete", "dependency_work",
+    },
+    "retrieval.v1.GraphHit": {"record", "score", "base", "graph", "affinity"},
+    "retrieval.v1.GraphPathContribution": {
+        "rank", "strength", "contribution", "anchor", "anchor_rank", "steps", "missing_affinity",
+    },
+    "retrieval.v1.GraphPathStep": {"relation_id", "relation_revision", "direction", "from", "to"},
+    "retrieval.v1.GraphSearchCoverage": {
+        "source_complete", "candidates_complete", "graph_complete", "embeddings_complete", "complete",
+    },
+    "retrieval.v1.TypedGraphCoverage": {
+        "complete", "stop_reasons", "records_examined", "record_bytes", "adjacency_entries_examined",
+        "relations_examined", "relation_bytes", "dependency_work",
+    },
+    "retrieval.v1.GraphAffinityWork": {
+        "requested", "reused_scores", "lookups", "current_bindings", "missing_bindings", "stale_bindings", "bytes_read",
+        "byte_limit",
+    },
+    "retrieval.v1.TypedGraphQuery": {
+        "root_record_ids", "direction", "relation_kinds", "max_depth", "node_limit", "edge_limit", "scan_limit",
+    },
+    "retrieval.v1.TypedGraph": {
+        "traversal_version", "evaluated_at_millis", "direction", "relation_kinds", "max_depth", "node_limit",
+        "edge_limit", "scan_limit", "roots", "nodes", "edges", "coverage",
+    },
+    "retrieval.v1.AncestryGraph": {
+        "traversal_version", "evaluated_at_millis", "max_depth", "node_limit", "roots", "nodes", "edges", "coverage",
+    },
+    "retrieval.v1.AncestryCoverage": {
+        "complete", "stop_reasons", "records_examined", "record_bytes", "dependency_work",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_members_are_the_documented_ones(name: str) -> None:
+    """An object has exactly the documented members: every published object is closed."""
+    assert members(name) == sorted(MEMBERS[name])

@@ -1,0 +1,161 @@
+"""The protos declare exactly the documented routes, with their limits, statuses and headers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.protos.declared import declared, routes
+
+VECTOR_BODY = 2_097_152
+WORK_HEADERS = [
+    "X-Qilbee-Candidate-Selection-Version",
+    "X-Qilbee-Scanned-Records",
+    "X-Qilbee-Candidate-Index-Bytes",
+    "X-Qilbee-Scanned-Bytes",
+]
+
+DOCUMENTED = {
+    "IdentityService.GetHealth": ("GET", "/health"),
+    "IdentityService.GetIdentity": ("GET", "/api/v1/identity"),
+    "IdentityService.IssueCredential": ("POST", "/api/v1/credentials"),
+    "IdentityService.ListCredentials": ("GET", "/api/v1/credentials"),
+    "IdentityService.GetCredential": ("GET", "/api/v1/credentials/{credential_id}"),
+    "IdentityService.RotateCredential": ("POST", "/api/v1/credentials/{credential_id}/rotate"),
+    "IdentityService.RevokeCredential": ("POST", "/api/v1/credentials/{credential_id}/revoke"),
+    "IdentityService.ReplaceScopeAuthority": ("POST", "/api/v1/credentials/{credential_id}/scope-authority"),
+    "MemoryService.ExecuteCommand": ("POST", "/api/v1/memory/commands"),
+    "MemoryService.GetRecord": ("GET", "/api/v1/memory/records/{record_id}"),
+    "MemoryService.QueryRecords": ("POST", "/api/v1/memory/query"),
+    "MemoryService.QueryRecordsOrdered": ("POST", "/api/v1/memory/query/ordered"),
+    "MemoryService.BatchReadRecords": ("POST", "/api/v1/memory/records/batch"),
+    "MemoryService.AttachEmbedding": ("POST", "/api/v1/memory/embeddings"),
+    "MemoryService.ReviewRecord": ("POST", "/api/v1/memory/reviews"),
+    "MemoryService.GetReviewState": ("POST", "/api/v1/memory/reviews/state"),
+    "MemoryService.ReadReview": ("POST", "/api/v1/memory/reviews/read"),
+    "MemoryService.DiagnoseEligibility": ("POST", "/api/v1/memory/eligibility"),
+    "RelationService.ExecuteRelationCommand": ("POST", "/api/v1/memory/relations/commands"),
+    "RelationService.ReadRelation": ("POST", "/api/v1/memory/relations/read"),
+    "RelationService.InspectRelation": ("POST", "/api/v1/memory/relations/inspect"),
+    "RelationService.ReadRelationRevision": ("POST", "/api/v1/memory/relations/revision"),
+    "RetrievalService.SearchSemantic": ("POST", "/api/v1/memory/search"),
+    "RetrievalService.SearchLexical": ("POST", "/api/v1/memory/search/lexical"),
+    "RetrievalService.SearchHybrid": ("POST", "/api/v1/memory/search/hybrid"),
+    "RetrievalService.ListRankingProfiles": ("GET", "/api/v1/memory/ranking-profiles"),
+    "RetrievalService.SearchGraph": ("POST", "/api/v1/memory/search/graph"),
+    "RetrievalService.ListGraphRankingProfiles": ("GET", "/api/v1/memory/graph-ranking-profiles"),
+    "RetrievalService.TraverseTypedGraph": ("POST", "/api/v1/memory/graph/typed"),
+    "RetrievalService.TraceAncestry": ("POST", "/api/v1/memory/graph"),
+}
+
+VECTOR_ROUTES = {
+    "MemoryService.AttachEmbedding",
+    "RetrievalService.SearchSemantic",
+    "RetrievalService.SearchHybrid",
+    "RetrievalService.SearchGraph",
+}
+
+HEADERS = {
+    "RetrievalService.SearchSemantic": ["X-Qilbee-Ranking-Version", "X-Qilbee-Retrieval-Micros", *WORK_HEADERS],
+    "RetrievalService.SearchLexical": WORK_HEADERS,
+    "RetrievalService.SearchHybrid": WORK_HEADERS,
+    "RetrievalService.SearchGraph": ["X-Qilbee-Retrieval-Micros"],
+}
+
+STATUSES = {
+    "IdentityService.GetHealth": [],
+    "IdentityService.GetIdentity": [401, 500],
+    "IdentityService.IssueCredential": [400, 401, 403, 409, 413, 500],
+    "IdentityService.ListCredentials": [400, 401, 403, 409, 413, 500],
+    "IdentityService.GetCredential": [400, 401, 403, 500],
+    "IdentityService.RotateCredential": [400, 401, 403, 409, 413, 500],
+    "IdentityService.RevokeCredential": [400, 401, 403, 409, 413, 500],
+    "IdentityService.ReplaceScopeAuthority": [400, 401, 403, 409, 413, 500],
+    "MemoryService.AttachEmbedding": [400, 401, 403, 404, 409, 413, 500],
+    "RetrievalService.SearchSemantic": [400, 401, 403, 404, 409, 413, 500, 503],
+    "RetrievalService.SearchLexical": [400, 401, 403, 404, 409, 413, 500, 503],
+    "RetrievalService.SearchHybrid": [400, 401, 403, 404, 409, 413, 500, 503],
+    "RetrievalService.ListRankingProfiles": [401, 403, 500],
+    "RetrievalService.SearchGraph": [400, 401, 403, 413, 500, 503],
+    "RetrievalService.ListGraphRankingProfiles": [401, 403, 500],
+    "RetrievalService.TraverseTypedGraph": [400, 401, 403, 413, 500, 503],
+}
+
+# Routes that take a retrieval slot, and therefore may answer 503.
+WITH_SLOT = {
+    "MemoryService.QueryRecordsOrdered",
+    "MemoryService.BatchReadRecords",
+    "RelationService.ExecuteRelationCommand",
+    "RelationService.ReadRelation",
+    "RelationService.InspectRelation",
+    "RelationService.ReadRelationRevision",
+    "RetrievalService.SearchSemantic",
+    "RetrievalService.SearchLexical",
+    "RetrievalService.SearchHybrid",
+    "RetrievalService.SearchGraph",
+    "RetrievalService.TraverseTypedGraph",
+    "RetrievalService.TraceAncestry",
+}
+
+
+def test_routes_are_the_documented_ones() -> None:
+    """Method and path of every route are as documented, and there is no other."""
+    assert {name: (route.verb, route.path) for name, route in routes().items()} == DOCUMENTED
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_body_is_the_whole_request_of_a_post(name: str) -> None:
+    """A POST takes its members from the body, a GET from path and query."""
+    assert routes()[name].whole_body == (routes()[name].verb == "POST")
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_body_limit(name: str) -> None:
+    """Only the routes that take a vector accept more than the ordinary body."""
+    assert routes()[name].facts.body_bytes_max == (VECTOR_BODY if name in VECTOR_ROUTES else 0)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_success_status(name: str) -> None:
+    """Only the issue of a credential answers 201."""
+    assert routes()[name].facts.success_status == (201 if name == "IdentityService.IssueCredential" else 0)
+
+
+def test_only_health_is_public() -> None:
+    """Every route but the health check needs an Authorization header."""
+    assert [name for name, route in routes().items() if route.facts.public] == ["IdentityService.GetHealth"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_response_headers(name: str) -> None:
+    """Searches carry the documented headers, other routes none."""
+    assert list(routes()[name].facts.response_headers) == HEADERS.get(name, [])
+
+
+@pytest.mark.parametrize("name", STATUSES)
+def test_error_statuses(name: str) -> None:
+    """Routes whose error statuses are published declare exactly those."""
+    assert list(routes()[name].facts.error_statuses) == STATUSES[name]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_statuses_agree_with_the_route(name: str) -> None:
+    """Statuses ascend; 503 stands where a slot is taken; every route with a body may refuse its size."""
+    route = routes()[name]
+    statuses = list(route.facts.error_statuses)
+    assert statuses == sorted(set(statuses))
+    assert (503 in statuses) == (name in WITH_SLOT)
+    if route.whole_body:
+        assert 413 in statuses
+    if not route.facts.public:
+        assert {401, 500} <= set(statuses)
+
+
+def test_methods_without_a_route() -> None:
+    """Storage, which is internal, and the import, which streams, are for gRPC callers only."""
+    without = {
+        f"{service.name}.{method.name}"
+        for service in declared().services()
+        for method in service.methods
+        if declared().http_rule(method) is None
+    }
+    assert {name for name in without if not name.startswith("StorageService.")} == {"ImportService.ImportCommands"}
