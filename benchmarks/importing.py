@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from benchmarks.corpus import Corpus
 from services.runtime.channel import open_channel
 from waggle.common.v1 import embeddings_pb2, records_pb2, relations_pb2, scope_pb2
 from waggle.memory.v1 import commands_pb2, import_service_pb2, import_service_pb2_grpc
 
-SCOPE = {"project_id": "benchmark", "mission_id": None, "agent_id": "corpus", "visibility": "shared"}
+SCOPE: dict[str, Any] = {"project_id": "benchmark", "mission_id": None, "agent_id": "corpus", "visibility": "shared"}
 
 _COMMANDS_A_MESSAGE = 256
 _EVENT_TIME = 1_700_000_000_000
