@@ -41,7 +41,7 @@ class RunningSuite:
 
     @property
     def memory_address(self) -> str:
-        """gRPC address of the memory service."""
+        """Address of the memory service, for gRPC."""
         note = json.loads((self.data_directory / "run" / "suite.json").read_text(encoding="utf-8"))
         address: str = note["addresses"]["memory"]
         return address
