@@ -181,6 +181,7 @@ def run_transaction(
     prefetch: Prefetch | None = None,
     pin: bool = False,
     attempts: int = ATTEMPTS_DEFAULT,
+    on_commit: Callable[[int], None] | None = None,
 ) -> T:
     """Run a function over a snapshot and commit what it wrote; rerun it while its commit does not hold.
 
@@ -191,6 +192,7 @@ def run_transaction(
         prefetch: Keys by partition that the function will usually read.
         pin: Begin with a pinned snapshot, for a function that is known to read more than `prefetch`.
         attempts: Greatest number of conflicting commits before giving up.
+        on_commit: Told the sequence of the commit, if anything was written.
 
     Raises:
         TransactionContention: Every attempt conflicted; nothing was written.
@@ -205,7 +207,7 @@ def run_transaction(
     conflict_count = 0
     while True:
         try:
-            return _run_once(store, function, keys, pin=pin)
+            return _run_once(store, function, keys, pin=pin, on_commit=on_commit)
         except MissingPrefetch as missing:
             pin = True
             keys.setdefault(missing.partition, []).extend(missing.keys)
@@ -224,7 +226,12 @@ def run_transaction(
 
 
 def _run_once(
-    store: Store, function: Callable[[Transaction], T], prefetch: dict[bytes, list[bytes]], *, pin: bool
+    store: Store,
+    function: Callable[[Transaction], T],
+    prefetch: dict[bytes, list[bytes]],
+    *,
+    pin: bool,
+    on_commit: Callable[[int], None] | None,
 ) -> T:
     reader = SnapshotReader(store, prefetch, pin=pin)
     try:
@@ -234,7 +241,9 @@ def _run_once(
         if commit is not None:
             # The commit lets the snapshot go, whatever its outcome.
             reader.snapshot_id = ""
-            store.commit(commit)
+            sequence = store.commit(commit)
+            if on_commit is not None:
+                on_commit(sequence)
         return result
     finally:
         reader.release()
