@@ -48,6 +48,7 @@ class Connection(Protocol):
 class StaticDocument:
     """A public JSON document that the gateway itself answers with."""
 
+    template: str
     body: bytes
 
 
@@ -135,10 +136,10 @@ class GatewayApplication:
         header = exchange.header
         authorization = header.authorization()
         route = match.target
+        exchange.template = route.template
         if isinstance(route, StaticDocument):
             header.check_no_body()
             return Response(200, route.body)
-        exchange.template = route.template
         request = await self._read_request(exchange, match, route, scope["query_string"], receive)
         metadata = [("x-request-id", exchange.request_id)]
         if authorization is not None:

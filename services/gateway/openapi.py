@@ -70,7 +70,7 @@ def openapi_document(
         },
         "security": [{"bearer": []}],
     }
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    return orjson.dumps(document)
 
 
 def _operation(

@@ -43,7 +43,7 @@ class GatewayServer(uvicorn.Server):
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Bind a TCP socket.
+    """Bind a TCP socket and listen: from here on connections wait and are not refused.
 
     Raises:
         OSError: The address cannot be bound.
@@ -53,6 +53,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
+        bound.listen(_BACKLOG)
     except OSError:
         bound.close()
         raise
@@ -87,7 +88,7 @@ def make_router(
     return Router(
         [
             *((route.method, route.template, route) for route in routes),
-            ("GET", "/openapi.json", StaticDocument(document)),
+            ("GET", "/openapi.json", StaticDocument("/openapi.json", document)),
         ]
     )
 
