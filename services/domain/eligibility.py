@@ -32,7 +32,7 @@ FailureReason = Literal[
 
 
 class RecordReader(Protocol):
-    """Looks records up in one snapshot of one partition: a storage transaction for writers, the replica for searches."""
+    """Looks records up in one snapshot of one partition: a transaction for writers, the replica for searches."""
 
     def record_state(self, record_id: str) -> RecordState | None:
         """State of the record, tombstones included; None when no such record ever was."""
@@ -94,6 +94,18 @@ class DependencyCache:
         """The counters as they stand."""
         return DependencyWork(self.records_examined, self.bytes_examined)
 
+    def copy(self) -> DependencyCache:
+        """The same lookups and counters, independent of this one from now on."""
+        return DependencyCache(self.reader, self.records_examined, self.bytes_examined, dict(self._states))
+
+    def adopt(self, other: DependencyCache) -> None:
+        """Hold what `other` holds, as if this request had looked it up; both must be of one snapshot.
+
+        Lookups that this one made before are forgotten, so it must be fresh.
+        """
+        self.records_examined, self.bytes_examined = other.records_examined, other.bytes_examined
+        self._states = dict(other._states)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -136,7 +148,7 @@ def judge_record(state: RecordState, cache: DependencyCache, now_ms: int) -> Ver
     """
     reason = own_failure_reason(state, now_ms)
     if reason is not None:
-        return Verdict(Failure(state.record_id, None, state.revision, reason), 0, 0, False)
+        return Verdict(Failure(state.record_id, None, state.revision, reason), 0, 0, all_dependencies_checked=False)
     if not state.sources:
         return _SOURCELESS
     walk = _Walk(cache, now_ms)
@@ -165,7 +177,7 @@ def judge_evidence(sources: Sequence[SourceRef], cache: DependencyCache, now_ms:
     return _Walk(cache, now_ms).first_failure(sources, depth=0, path=())
 
 
-_SOURCELESS = Verdict(None, 0, 0, True)
+_SOURCELESS = Verdict(None, 0, 0, all_dependencies_checked=True)
 
 
 class _Walk:

@@ -69,6 +69,26 @@ def vector_from_numbers(numbers: Sequence[float], dimensions: int, *, member: st
     return vector
 
 
+def vector_from_bytes(raw: bytes, dimensions: int, *, member: str) -> Float32Vector:
+    """Read a vector from consecutive little-endian float32 values.
+
+    Returns:
+        (dimensions,) float32, finite, not all zero.
+
+    Raises:
+        InvalidRequest: Wrong length, a value that is not finite, or the zero vector.
+    """
+    if len(raw) != 4 * dimensions:
+        raise InvalidRequest(f"must have 4 bytes for each of {dimensions} values", member=member)
+    vector = np.frombuffer(raw, dtype="<f4")
+    finite = np.isfinite(vector)
+    if not finite.all():
+        raise InvalidRequest(f"must be finite, which value {int(np.argmin(finite))} is not", member=member)
+    if not vector.any():
+        raise InvalidRequest("must not be the zero vector", member=member)
+    return vector
+
+
 def vector_digest(vector: Float32Vector) -> str:
     """SHA-256 of the compact JSON text of the float32 values, each the shortest decimal that round-trips."""
     text = orjson.dumps(np.ascontiguousarray(vector), option=orjson.OPT_SERIALIZE_NUMPY)

@@ -297,3 +297,17 @@ def state_of_record(record: Record, *, size_bytes: int) -> RecordState:
         () if record.derivation is None else record.derivation.sources,
         size_bytes,
     )
+
+
+def state_from_json(value: Mapping[str, Any], *, size_bytes: int) -> RecordState:
+    """The state of a stored object, without building the whole record."""
+    payload, review, derivation = value["payload"], value["review"], value["derivation"]
+    return RecordState(
+        value["record_id"],
+        value["revision"],
+        payload is None,
+        None if payload is None else payload["valid_until_millis"],
+        review is not None and review["disposition"] == "rejected",
+        () if derivation is None else tuple(map(source_ref_from_json, derivation["sources"])),
+        size_bytes,
+    )

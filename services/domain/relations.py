@@ -12,7 +12,6 @@ from services.domain.eligibility import DependencyCache, Failure, is_eligible, j
 from services.domain.errors import InvalidRequest
 from services.domain.records import (
     Author,
-    Record,
     RecordState,
     Review,
     SourceRef,
@@ -204,15 +203,19 @@ def check_relation_bytes(encoded: bytes, history: bytes) -> None:
         raise InvalidRequest(f"the relation would have more than {limits.RELATION_VALUE_BYTES_MAX} bytes")
 
 
-def check_temporal_order(kind: RelationKind, source: Record, target: Record, *, member: str) -> None:
+def check_temporal_order(kind: RelationKind, source_millis: int, target_millis: int, *, member: str) -> None:
     """Check that the source of `temporal_before` happened strictly before its target.
+
+    Args:
+        kind: Only `temporal_before` is checked.
+        source_millis: Event time of the source record.
+        target_millis: Event time of the target record.
+        member: Path of the member to name.
 
     Raises:
         InvalidRequest: It did not.
     """
-    if kind != "temporal_before" or source.payload is None or target.payload is None:
-        return
-    if source.payload.event_time_millis >= target.payload.event_time_millis:
+    if kind == "temporal_before" and source_millis >= target_millis:
         raise InvalidRequest("needs a source whose event time is before that of its target", member=member)
 
 

@@ -14,7 +14,7 @@ IDENTITY_PARTITION = hashlib.sha256(b"waggle.partition.identity.v1").digest()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The part of a partition's address that a request names. A missing mission is the missionless scope, no wildcard."""
+    """The part of a partition's address that a request names. No mission means the missionless scope, no wildcard."""
 
     project_id: str
     mission_id: str | None

@@ -34,7 +34,12 @@ def assert_relation(
     """
     value, now_ms = command.relation, partition.now_ms
     source, target = check_endpoints(partition, value)
-    check_temporal_order(value.kind, source, target, member="operation.relation.kind")
+    check_temporal_order(
+        value.kind,
+        source.json["payload"]["event_time_millis"],
+        target.json["payload"]["event_time_millis"],
+        member="relation.kind",
+    )
     relation = Relation(relation_id, 1, value, author, now_ms, now_ms, "active")
     return write_relation(
         partition,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.domain.eligibility import is_eligible
 from services.domain.embeddings import Binding, EmbeddingReceipt
-from services.domain.errors import RecordNotFound, RevisionConflict
+from services.domain.errors import IdempotencyConflict, RecordNotFound, RevisionConflict
 from services.domain.receipts import Receipt
 from services.domain.records import Author
 from services.memory.commands import AttachEmbedding
@@ -20,9 +20,11 @@ def attach_embedding(
 
     Raises:
         RecordNotFound: No such record, or it is not eligible.
-        RevisionConflict: The record has another revision, or this revision has another vector in the space.
+        RevisionConflict: The record has another revision.
+        IdempotencyConflict: This revision has another vector in the space.
         InvalidRequest: Judging the record needs too much dependency work.
     """
+    partition.load_ancestry([command.record_id])
     state = partition.record_state(command.record_id)
     if state is None or not is_eligible(state, partition.dependency_cache(), partition.now_ms):
         raise RecordNotFound("no such record", member="record_id")
@@ -41,5 +43,5 @@ def attach_embedding(
     if bound is None or bound.receipt.record_revision != command.record_revision:
         partition.put_binding(Binding(receipt, command.vector))
     elif bound.receipt.vector_digest != command.digest:
-        raise RevisionConflict("this revision is bound to another vector in the space", member="vector")
+        raise IdempotencyConflict("this revision is bound to another vector in the space", member="vector")
     return receipt.as_json()

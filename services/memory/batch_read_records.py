@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from services.domain import limits
 from services.domain.eligibility import DependencyWork, is_eligible
 from services.domain.errors import InvalidRequest
-from services.domain.records import Record
-from services.memory.partition import RECORDS_IN_ONE_READ, MemoryPartition
+from services.memory.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class RecordBatch:
     """
 
     evaluated_at_millis: int
-    entries: tuple[tuple[str, Record | None], ...]
+    entries: tuple[tuple[str, StoredRecord | None], ...]
     record_bytes: int
     dependency_work: DependencyWork
 
@@ -45,9 +44,9 @@ def batch_read_records(partition: MemoryPartition, record_ids: Sequence[str]) ->
             raise InvalidRequest(f"the records have more than {limits.RECORD_BYTES_MAX} bytes", member="record_ids")
     partition.load_ancestry(record_ids)
     cache = partition.dependency_cache()
-    entries: list[tuple[str, Record | None]] = []
+    entries: list[tuple[str, StoredRecord | None]] = []
     for record_id in record_ids:
         stored = partition.stored_record(record_id)
         is_available = stored is not None and is_eligible(stored.state, cache, partition.now_ms)
-        entries.append((record_id, stored.record if stored is not None and is_available else None))
+        entries.append((record_id, stored if is_available else None))
     return RecordBatch(partition.now_ms, tuple(entries), record_bytes, cache.work)

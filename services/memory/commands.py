@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from services.domain.embeddings import Float32Vector, Space, vector_digest
 from services.domain.receipts import EMBEDDING_FAMILY, MEMORY_FAMILY, RELATION_FAMILY, REVIEW_FAMILY
-from services.domain.records import Derivation, Disposition, RecordInput
+from services.domain.records import Derivation, Disposition, RecordInput, SourceRef
 from services.domain.relations import RelationInput
 
 
@@ -97,6 +97,10 @@ class AttachEmbedding:
     space: Space
     vector: Float32Vector
     digest: str
+
+    def bound_to(self, record: SourceRef) -> AttachEmbedding:
+        """The same vector for another record."""
+        return AttachEmbedding(record.record_id, record.revision, self.space, self.vector, self.digest)
 
     def normalized(self) -> dict[str, Any]:
         """Effective content; the vector by its digest."""

@@ -20,7 +20,7 @@ def delete_record(
     """
     record = current_record(partition, command.record_id, command.expected_revision)
     tombstone = record.deleted(author=author, now_ms=partition.now_ms)
-    partition.put_record(tombstone, tombstone.encode())
+    partition.put_record(tombstone)
     return record_receipt(
         idempotency_key=idempotency_key,
         record_id=tombstone.record_id,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from services.domain.eligibility import Failure, judge_record
 from services.domain.errors import InvalidRequest, RecordNotFound, RevisionConflict, WaggleError
 from services.domain.receipts import Receipt, record_receipt
-from services.domain.records import Author, Derivation, RecordState
+from services.domain.records import Author, Derivation, Record, RecordState
 from services.memory.commands import DeriveRecord
-from services.memory.create_record import write_new_record
 from services.memory.partition import MemoryPartition
 
 _BOUND_REASONS = frozenset({"dependency_cycle", "depth_limit", "node_limit"})
@@ -26,14 +25,17 @@ def derive_record(
         RevisionConflict: A source has another revision, is expired or rejected, or stands on something ineligible.
         InvalidRequest: The ancestry passes depth 8 or 64 distinct sources, or too much work; the record is too large.
     """
-    payload, derivation = command.record, command.derivation
+    derivation = command.derivation
     now_ms = partition.now_ms
     # Only the sources are judged: a record that is expired from the start may be written, as with create.
-    root = RecordState(record_id, 1, False, None, False, derivation.sources, 0)
+    partition.load_ancestry(source.record_id for source in derivation.sources)
+    root = RecordState(
+        record_id, 1, deleted=False, valid_until_millis=None, rejected=False, sources=derivation.sources, size_bytes=0
+    )
     failure = judge_record(root, partition.dependency_cache(), now_ms).failure
     if failure is not None:
         raise _refusal(failure, derivation)
-    write_new_record(partition, author, payload, derivation, record_id=record_id)
+    partition.put_new_record(Record(record_id, 1, now_ms, now_ms, author, command.record, None, derivation))
     return record_receipt(
         idempotency_key=idempotency_key,
         record_id=record_id,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from services.domain import keys
+from services.domain.errors import WaggleError
 from services.domain.receipts import Receipt, command_digest
 from services.domain.records import Author
 from services.memory.assert_relation import assert_relation
@@ -39,30 +42,29 @@ class KeyedCommand:
     Attributes:
         digest: Digest of the normalised command.
         new_id: Id of what the command creates, chosen before the transaction so that a rerun makes the same one.
+        member: Path of the command's members in the request, for refusals; empty when they stand at the top.
     """
 
     idempotency_key: str
     command: Command
     digest: str
     new_id: str
+    member: str = ""
 
 
-def keyed_command(idempotency_key: str, command: Command, *, new_id: str) -> KeyedCommand:
+def keyed_command(idempotency_key: str, command: Command, *, new_id: str, member: str = "") -> KeyedCommand:
     """The command with its digest."""
-    return KeyedCommand(idempotency_key, command, command_digest(command.family, command.normalized()), new_id)
+    digest = command_digest(command.family, command.normalized())
+    return KeyedCommand(idempotency_key, command, digest, new_id, member)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a command led to.
-
-    Attributes:
-        receipt: The documented receipt.
-        is_replay: The command had been committed before; nothing was written.
-    """
+class Outcome(NamedTuple):
+    """What a command led to."""
 
     receipt: Receipt
+    """The documented receipt."""
     is_replay: bool
+    """The command had been committed before; nothing was written."""
 
 
 def execute_command(partition: MemoryPartition, author: Author, keyed: KeyedCommand) -> Outcome:
@@ -75,14 +77,38 @@ def execute_command(partition: MemoryPartition, author: Author, keyed: KeyedComm
         WaggleError: What the operation refuses.
     """
     command = keyed.command
-    original = partition.replayed_receipt(
-        command.family, author.subject_id, keyed.idempotency_key, keyed.digest
-    )
+    original = partition.replayed_receipt(command.family, author.subject_id, keyed.idempotency_key, keyed.digest)
     if original is not None:
-        return Outcome(original, True)
-    receipt = _apply(partition, author, keyed)
+        return Outcome(original, is_replay=True)
+    try:
+        receipt = _apply(partition, author, keyed)
+    except WaggleError as error:
+        if keyed.member and error.member:
+            error.member = f"{keyed.member}.{error.member}"
+        raise
     partition.put_receipt(command.family, author.subject_id, keyed.digest, receipt)
-    return Outcome(receipt, False)
+    return Outcome(receipt, is_replay=False)
+
+
+def keys_to_read(subject_id: str, keyed: KeyedCommand) -> list[bytes]:
+    """Keys of the partition that the command will usually read, for the first round of its transaction."""
+    command = keyed.command
+    wanted = [keys.receipt_key(command.family, subject_id, keyed.idempotency_key)]
+    match command:
+        case CreateRecord():
+            pass
+        case DeriveRecord(derivation=derivation):
+            wanted += [keys.record_key(source.record_id) for source in derivation.sources]
+        case AssertRelation(relation=relation):
+            named = (relation.source, relation.target, *relation.evidence_sources)
+            wanted += [keys.record_key(reference.record_id) for reference in named]
+        case AttachEmbedding(record_id=record_id, space=space):
+            wanted += [keys.record_key(record_id), keys.binding_key(record_id, space.tag)]
+        case UpdateRecord(record_id=record_id) | DeleteRecord(record_id=record_id) | ReviewRecord(record_id=record_id):
+            wanted.append(keys.record_key(record_id))
+        case RetireRelation() | RestoreRelation() | ReviewRelation():
+            wanted.append(keys.relation_key(command.relation_id))
+    return wanted
 
 
 def _apply(partition: MemoryPartition, author: Author, keyed: KeyedCommand) -> Receipt:
@@ -93,9 +119,7 @@ def _apply(partition: MemoryPartition, author: Author, keyed: KeyedCommand) -> R
         case AttachEmbedding() as command:
             return attach_embedding(partition, author, command, idempotency_key=key)
         case AssertRelation() as command:
-            return assert_relation(
-                partition, author, command, idempotency_key=key, digest=digest, relation_id=new_id
-            )
+            return assert_relation(partition, author, command, idempotency_key=key, digest=digest, relation_id=new_id)
         case UpdateRecord() as command:
             return update_record(partition, author, command, idempotency_key=key)
         case DeleteRecord() as command:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from services.domain.eligibility import is_eligible
 from services.domain.errors import RecordNotFound
-from services.domain.records import Record
-from services.memory.partition import MemoryPartition
+from services.memory.partition import MemoryPartition, StoredRecord
 
 
-def get_record(partition: MemoryPartition, record_id: str) -> Record:
+def get_record(partition: MemoryPartition, record_id: str) -> StoredRecord:
     """Return the record.
 
     Raises:
@@ -19,4 +18,4 @@ def get_record(partition: MemoryPartition, record_id: str) -> Record:
     stored = partition.stored_record(record_id)
     if stored is None or not is_eligible(stored.state, partition.dependency_cache(), partition.now_ms):
         raise RecordNotFound("no such record", member="record_id")
-    return stored.record
+    return stored

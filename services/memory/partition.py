@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from services.domain import keys, limits
 from services.domain.canonical_json import canonical_bytes, parse_canonical
 from services.domain.eligibility import DependencyCache
 from services.domain.embeddings import Binding, Space, decode_binding
-from services.domain.errors import StorageInconsistency
+from services.domain.errors import InvalidRequest, StorageInconsistency
 from services.domain.receipts import Receipt, encode_receipt, replayed_receipt
-from services.domain.records import Record, RecordState, decode_record, state_of_record
+from services.domain.records import Record, RecordState, record_from_json, state_from_json, state_of_record
 from services.domain.relations import Relation, decode_relation, relation_from_json
 from services.storage.transaction import Transaction
 
@@ -20,12 +19,27 @@ RECORDS_IN_ONE_READ: Final = 40
 """Records that one round may ask for: together they stay below what one answer of storage may hold."""
 
 
-@dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A decoded record with what eligibility needs to know of it."""
+    """A record as it lies in storage, read only as far as it is needed.
 
-    record: Record
-    state: RecordState
+    Attributes:
+        json: The documented object, payload None for a tombstone.
+        state: What eligibility needs to know of it.
+    """
+
+    __slots__ = ("_record", "json", "state")
+
+    def __init__(self, json: dict[str, Any], state: RecordState, record: Record | None = None) -> None:
+        self.json = json
+        self.state = state
+        self._record = record
+
+    @property
+    def record(self) -> Record:
+        """The record as a value."""
+        if self._record is None:
+            self._record = record_from_json(self.json)
+        return self._record
 
     @property
     def size_bytes(self) -> int:
@@ -35,8 +49,8 @@ class StoredRecord:
 
 def decode_stored_record(value: bytes) -> StoredRecord:
     """Read the stored form and keep its size."""
-    record = decode_record(value)
-    return StoredRecord(record, state_of_record(record, size_bytes=len(value)))
+    json = parse_canonical(value)
+    return StoredRecord(json, state_from_json(json, size_bytes=len(value)))
 
 
 class MemoryPartition:
@@ -53,6 +67,9 @@ class MemoryPartition:
         self.id = partition
         self.now_ms = transaction.clock_ms
         self._records: dict[str, StoredRecord | None] = {}
+        # A record made in this transaction cannot have bindings from before, so none are looked for.
+        self._new_ids: set[str] = set()
+        self._bindings: dict[bytes, Binding] = {}
 
     def dependency_cache(self) -> DependencyCache:
         """A fresh count of dependency work over this snapshot; one for each request."""
@@ -92,33 +109,51 @@ class MemoryPartition:
 
     def keep_record(self, stored: StoredRecord) -> None:
         """Remember a record that a scan of this snapshot has found."""
-        self._records[stored.record.record_id] = stored
+        self._records[stored.state.record_id] = stored
 
     def record_state(self, record_id: str) -> RecordState | None:
         """What eligibility needs to know of the record; see `eligibility.RecordReader`."""
         stored = self.stored_record(record_id)
         return None if stored is None else stored.state
 
-    def put_record(self, record: Record, encoded: bytes) -> None:
-        """Write a record at its next revision."""
-        self.transaction.put(self.id, keys.record_key(record.record_id), encoded)
-        self._records[record.record_id] = StoredRecord(record, state_of_record(record, size_bytes=len(encoded)))
+    def put_record(self, record: Record) -> None:
+        """Write a record at its next revision.
 
-    def put_new_record(self, record: Record, encoded: bytes) -> None:
-        """Write a new record and its place in time."""
-        self.put_record(record, encoded)
+        Raises:
+            InvalidRequest: Its stored form is larger than 1 MiB.
+        """
+        json = record.as_json()
+        encoded = canonical_bytes(json)
+        # Keeps reads of many records within what one answer of storage may hold.
+        if len(encoded) > limits.RECORD_VALUE_BYTES_MAX:
+            raise InvalidRequest(f"the record would have more than {limits.RECORD_VALUE_BYTES_MAX} bytes")
+        self.transaction.put(self.id, keys.record_key(record.record_id), encoded)
+        self._records[record.record_id] = StoredRecord(json, state_of_record(record, size_bytes=len(encoded)), record)
+
+    def put_new_record(self, record: Record) -> None:
+        """Write a new record and its place in time.
+
+        Raises:
+            InvalidRequest: See `put_record`.
+        """
+        self.put_record(record)
+        self._new_ids.add(record.record_id)
         self.transaction.put(self.id, keys.record_time_key(record.created_at_millis, record.record_id), b"")
 
     # Bindings
 
     def binding(self, record_id: str, space: Space) -> Binding | None:
         """The record's binding in a space, stale ones included."""
-        value = self.transaction.get(self.id, keys.binding_key(record_id, space.tag))
+        key = keys.binding_key(record_id, space.tag)
+        if key in self._bindings or record_id in self._new_ids:
+            return self._bindings.get(key)
+        value = self.transaction.get(self.id, key)
         return None if value is None else decode_binding(value)
 
     def put_binding(self, binding: Binding) -> None:
         """Bind a vector; a stale binding in the same space gives way."""
         key = keys.binding_key(binding.receipt.record_id, binding.receipt.space.tag)
+        self._bindings[key] = binding
         self.transaction.put(self.id, key, binding.encode())
 
     # Reviews

@@ -7,8 +7,7 @@ from typing import Final
 
 from services.domain import keys, limits
 from services.domain.eligibility import DependencyWork, is_eligible
-from services.domain.records import Record
-from services.memory.partition import RECORDS_IN_ONE_READ, MemoryPartition, decode_stored_record
+from services.memory.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord, decode_stored_record
 from services.memory.record_filter import RecordFilter
 
 SCAN_LIMIT_DEFAULT: Final = 10_000
@@ -26,7 +25,7 @@ class RecordPage:
         scanned_records: Records examined, unavailable ones included.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[StoredRecord, ...]
     next_after: str | None
     scanned_records: int
     dependency_work: DependencyWork
@@ -50,7 +49,7 @@ def query_records(
     cache = partition.dependency_cache()
     start = keys.RECORD if after is None else keys.record_key(after) + b"\x00"
     end = keys.prefix_end(keys.RECORD)
-    records: list[Record] = []
+    records: list[StoredRecord] = []
     scanned, record_bytes, scanned_bytes = 0, 0, 0
     last_id: str | None = None
     while True:
@@ -61,16 +60,18 @@ def query_records(
         for stored in stored_rows:
             partition.keep_record(stored)
         partition.load_ancestry(
-            stored.record.record_id for stored in stored_rows if stored.state.sources and narrowing.matches(stored.record)
+            stored.state.record_id
+            for stored in stored_rows
+            if stored.state.sources and narrowing.matches(stored.json["payload"])
         )
         for stored in stored_rows:
             if len(records) == limit or scanned == scan_limit or record_bytes >= limits.RECORD_BYTES_MAX:
                 return RecordPage(tuple(records), last_id, scanned, cache.work)
             scanned += 1
             scanned_bytes += stored.size_bytes
-            last_id = stored.record.record_id
-            if narrowing.matches(stored.record) and is_eligible(stored.state, cache, partition.now_ms):
-                records.append(stored.record)
+            last_id = stored.state.record_id
+            if narrowing.matches(stored.json["payload"]) and is_eligible(stored.state, cache, partition.now_ms):
+                records.append(stored)
                 record_bytes += stored.size_bytes
         if len(rows) < wanted:
             return RecordPage(tuple(records), None, scanned, cache.work)

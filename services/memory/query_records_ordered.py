@@ -8,7 +8,6 @@ from typing import Final, Literal
 from services.domain import keys, limits
 from services.domain.eligibility import DependencyWork, is_eligible
 from services.domain.errors import StorageInconsistency
-from services.domain.records import Record
 from services.memory.cursor import CursorSeal
 from services.memory.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord
 from services.memory.record_filter import RecordFilter
@@ -48,7 +47,7 @@ class OrderedPage:
     record_bytes: int
     dependency_work: DependencyWork
     next_cursor: str | None
-    records: tuple[Record, ...]
+    records: tuple[StoredRecord, ...]
 
 
 def query_records_ordered(partition: MemoryPartition, query: OrderedQuery, *, cursor_key: bytes) -> OrderedPage:
@@ -65,13 +64,13 @@ def query_records_ordered(partition: MemoryPartition, query: OrderedQuery, *, cu
     seal = CursorSeal(cursor_key, walk)
     position = None if query.cursor is None else seal.decode(query.cursor)
     cache = partition.dependency_cache()
-    records: list[Record] = []
+    records: list[StoredRecord] = []
     scanned = record_bytes = 0
 
     def page(stop_reason: StopReason) -> OrderedPage:
-        is_over = stop_reason == "exhausted" or position is None
-        next_cursor = None if is_over or position is None else seal.encode(position)
-        return OrderedPage(stop_reason, partition.now_ms, scanned, record_bytes, cache.work, next_cursor, tuple(records))
+        next_cursor = None if stop_reason == "exhausted" or position is None else seal.encode(position)
+        now_ms = partition.now_ms
+        return OrderedPage(stop_reason, now_ms, scanned, record_bytes, cache.work, next_cursor, tuple(records))
 
     while True:
         chunk = _next_chunk(partition, query, position)
@@ -85,8 +84,8 @@ def query_records_ordered(partition: MemoryPartition, query: OrderedQuery, *, cu
             scanned += 1
             record_bytes += stored.size_bytes
             position = key_rest
-            if query.narrowing.matches(stored.record) and is_eligible(stored.state, cache, partition.now_ms):
-                records.append(stored.record)
+            if query.narrowing.matches(stored.json["payload"]) and is_eligible(stored.state, cache, partition.now_ms):
+                records.append(stored)
         if len(chunk) < RECORDS_IN_ONE_READ:
             return page("exhausted")
 
@@ -113,6 +112,8 @@ def _next_chunk(
             raise StorageInconsistency("the time index names a record that is not there")
         chunk.append((rest, stored))
     partition.load_ancestry(
-        stored.record.record_id for _, stored in chunk if stored.state.sources and query.narrowing.matches(stored.record)
+        stored.state.record_id
+        for _, stored in chunk
+        if stored.state.sources and query.narrowing.matches(stored.json["payload"])
     )
     return chunk

@@ -8,9 +8,7 @@ from services.domain.relations import Relation
 from services.memory.partition import MemoryPartition
 
 
-def read_relation_revision(
-    partition: MemoryPartition, relation_id: str, revision: int
-) -> tuple[Relation, Receipt]:
+def read_relation_revision(partition: MemoryPartition, relation_id: str, revision: int) -> tuple[Relation, Receipt]:
     """Return the relation at a revision and the receipt of the command that made it. Present eligibility is not asked.
 
     Raises:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.domain.records import EpisodeType, Record
+from services.domain.records import EpisodeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +32,16 @@ class RecordFilter:
         """The filters as cursors are bound to them."""
         return {"text_contains": self.text_contains, "episode_type": self.episode_type, "tag": self.tag}
 
-    def matches(self, record: Record) -> bool:
-        """Whether a record passes. Tombstones have nothing to match and never do."""
-        payload = record.payload
+    def matches(self, payload: Mapping[str, Any] | None) -> bool:
+        """Whether a stored payload passes. A tombstone's, None, has nothing to match and never does."""
         if payload is None:
             return False
-        if self.tag is not None and self.tag not in payload.tags:
+        if self.tag is not None and self.tag not in payload["tags"]:
             return False
-        if self.episode_type is not None and self.episode_type != payload.episode_type:
+        if self.episode_type is not None and self.episode_type != payload["episode_type"]:
             return False
         if self._folded is None:
             return True
-        content = payload.content
-        texts = (content.primary, content.secondary, content.context)
+        content = payload["content"]
+        texts = (content["primary"], content["secondary"], content["context"])
         return any(text is not None and self._folded in text.casefold() for text in texts)

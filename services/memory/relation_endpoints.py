@@ -5,18 +5,18 @@ from __future__ import annotations
 from services.domain import limits
 from services.domain.eligibility import judge_evidence
 from services.domain.errors import InvalidRequest, RevisionConflict
-from services.domain.records import Record
 from services.domain.relations import RelationInput, judge_endpoint
 from services.memory.partition import MemoryPartition, StoredRecord
 
 
-def check_endpoints(partition: MemoryPartition, value: RelationInput) -> tuple[Record, Record]:
+def check_endpoints(partition: MemoryPartition, value: RelationInput) -> tuple[StoredRecord, StoredRecord]:
     """Return source and target after checking them and the evidence sources: current as pinned, and eligible.
 
     Raises:
         RevisionConflict: An endpoint or evidence source is missing, not eligible, or has another revision.
         InvalidRequest: The endpoints have more than 8 MiB together, or the dependency work is spent.
     """
+    partition.load_ancestry(reference.record_id for reference in (value.source, value.target, *value.evidence_sources))
     cache = partition.dependency_cache()
     found: list[StoredRecord] = []
     for name, endpoint in (("source", value.source), ("target", value.target)):
@@ -29,7 +29,7 @@ def check_endpoints(partition: MemoryPartition, value: RelationInput) -> tuple[R
     failure = judge_evidence(value.evidence_sources, cache, partition.now_ms)
     if failure is not None:
         raise RevisionConflict("an evidence source is not current and eligible", member="relation.evidence_sources")
-    return found[0].record, found[1].record
+    return found[0], found[1]
 
 
 def check_endpoint_bytes(*endpoints: StoredRecord | None) -> None:

@@ -25,7 +25,7 @@ def restore_relation(
     """
     relation = current_relation(partition, command.relation_id, command.expected_revision)
     if relation.state == "active":
-        raise InvalidRequest("the relation is active already", member="operation.relation_id")
+        raise InvalidRequest("the relation is active already", member="relation_id")
     check_endpoints(partition, relation.input)
     return write_relation(
         partition,

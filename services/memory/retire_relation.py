@@ -24,7 +24,7 @@ def retire_relation(
     """
     relation = current_relation(partition, command.relation_id, command.expected_revision)
     if relation.state == "retired":
-        raise InvalidRequest("the relation is retired already", member="operation.relation_id")
+        raise InvalidRequest("the relation is retired already", member="relation_id")
     return write_relation(
         partition,
         author,

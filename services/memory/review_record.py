@@ -5,7 +5,6 @@ from __future__ import annotations
 from services.domain.receipts import Receipt, review_receipt
 from services.domain.records import Author, Review
 from services.memory.commands import ReviewRecord
-from services.memory.create_record import encode_bounded
 from services.memory.current_record import current_record
 from services.memory.partition import MemoryPartition
 
@@ -25,7 +24,7 @@ def review_record(
     record = current_record(partition, command.record_id, command.expected_revision)
     review = Review(command.disposition, command.evidence_ref, author, partition.now_ms)
     reviewed = record.reviewed(review)
-    partition.put_record(reviewed, encode_bounded(reviewed))
+    partition.put_record(reviewed)
     receipt = review_receipt(
         partition=partition.id,
         idempotency_key=idempotency_key,

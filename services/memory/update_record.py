@@ -6,7 +6,6 @@ from services.domain.errors import RevisionConflict
 from services.domain.receipts import Receipt, record_receipt
 from services.domain.records import Author
 from services.memory.commands import UpdateRecord
-from services.memory.create_record import encode_bounded
 from services.memory.current_record import current_record
 from services.memory.partition import MemoryPartition
 
@@ -25,7 +24,7 @@ def update_record(
     if record.derivation is not None:
         raise RevisionConflict("a derived record cannot be updated", member="record_id")
     updated = record.updated(command.record, author=author, now_ms=partition.now_ms)
-    partition.put_record(updated, encode_bounded(updated))
+    partition.put_record(updated)
     return record_receipt(
         idempotency_key=idempotency_key,
         record_id=updated.record_id,
