@@ -49,6 +49,8 @@ def openapi_document(
         status_by_reason: Documented code -> HTTP status.
     """
     writer = SchemaWriter(shapes)
+    for route in routes:
+        writer.reference(route.descriptor.output_type, for_request=False)
     codes_by_status = _codes_by_status(status_by_reason)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:

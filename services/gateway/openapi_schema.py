@@ -28,6 +28,8 @@ Schema = dict[str, Any]
 class SchemaWriter:
     """Writes schemas; those of message types are collected and referred to.
 
+    Answers must be written before requests: a request type gets a second name only where answers use the type too.
+
     Attributes:
         schemas: Name -> schema, for `components/schemas`.
     """
@@ -37,6 +39,7 @@ class SchemaWriter:
         self._descriptors = shapes.descriptors
         self.schemas: dict[str, Schema] = {}
         self._owners: dict[str, str] = {}
+        self._answered: set[str] = set()
         self._differing: dict[str, bool] = {}
 
     def reference(self, message: Descriptor, *, for_request: bool) -> Schema:
@@ -75,8 +78,11 @@ class SchemaWriter:
         return schema
 
     def _name(self, message: Descriptor, *, for_request: bool) -> str:
-        """A type that looks the same both ways has one schema of its own name, any other one has two."""
+        """A type that looks the same both ways, or goes one way only, has one schema with its name; others have two."""
         name = message.name
+        if for_request and message.full_name not in self._answered:
+            return name
+        self._answered.add(message.full_name)
         if not self._differs(message):
             return name
         if for_request:
@@ -87,21 +93,21 @@ class SchemaWriter:
         known = self._differing.get(message.full_name)
         if known is None:
             self._differing[message.full_name] = False  # while a type that holds itself is looked at
-            known = self._differing[message.full_name] = any(map(self._member_differs, self._fields(message)))
+            known = self._differing[message.full_name] = self._shape_differs(self._shapes.shape(message))
         return known
 
-    def _fields(self, message: Descriptor) -> list[FieldShape]:
-        shape = self._shapes.shape(message)
+    def _shape_differs(self, shape: MessageShape) -> bool:
+        if any(map(self._presence_differs, shape.members)):
+            return True
         unions = [union for union in (shape.tagged, shape.external) if union is not None]
         single = [] if shape.transparent is None else [shape.transparent]
-        return [*shape.members, *single, *(variant for union in unions for variant in union.variants)]
+        held = [*shape.members, *single, *(variant for union in unions for variant in union.variants)]
+        return any(field.message is not None and self._differs(field.message) for field in held)
 
-    def _member_differs(self, field: FieldShape) -> bool:
-        return (
-            self._is_required(field, for_request=True) != self._is_required(field, for_request=False)
-            or self._may_be_null(field, for_request=True) != self._may_be_null(field, for_request=False)
-            or (field.message is not None and self._differs(field.message))
-        )
+    def _presence_differs(self, field: FieldShape) -> bool:
+        return self._is_required(field, for_request=True) != self._is_required(
+            field, for_request=False
+        ) or self._may_be_null(field, for_request=True) != self._may_be_null(field, for_request=False)
 
     def _message(self, message: Descriptor, *, for_request: bool) -> Schema:
         shape = self._shapes.shape(message)

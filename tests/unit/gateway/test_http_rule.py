@@ -32,7 +32,9 @@ def test_the_star_form_and_verbs_are_read() -> None:
     assert template.match(["jobs", "j1"]) is None
 
 
-@pytest.mark.parametrize("template", ["", "a/b", "/a/{b", "/a/{b=**}", "/a/{b.c}", "/a/{b}/{b}", "/a b", "/{B}", "/a//b"])
+@pytest.mark.parametrize(
+    "template", ["", "a/b", "/a/{b", "/a/{b=**}", "/a/{b.c}", "/a/{b}/{b}", "/a b", "/{B}", "/a//b"]
+)
 def test_other_templates_are_refused(template: str) -> None:
     """What cannot be served is found when the routes are compiled."""
     with pytest.raises(BadTemplate):
