@@ -2,6 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
+from cli.console import fail, out, print_json
+from cli.suite import VERIFIER_KEY_FILE
+from services.domain.errors import WaggleError
+from services.identity.bootstrap import bootstrap_tenant as make_tenant
+from services.identity.verifier_key import VerifierKeyProblem, create_verifier_key, load_verifier_key
+from services.runtime.logging import configure_logging
+from services.storage.directory import create_store as lay_store
+from services.storage.directory import open_store
+from services.storage.directory_errors import DirectoryError
+
 app = typer.Typer(no_args_is_help=True, help="Work on a data directory offline, with exclusive access.")
+
+DataDirectoryArgument = Annotated[Path, typer.Argument(metavar="DATA_DIR", help="Directory of the store.")]
+
+
+@app.command("create-store")
+def create_store(
+    data_dir: DataDirectoryArgument,
+    engine: Annotated[str, typer.Option(help="Storage engine.")] = "leveldb",
+) -> None:
+    """Make a new, empty store. Refused where there is one, or what is left of one."""
+    with _operator_errors():
+        store_id = lay_store(data_dir, engine=engine)
+        create_verifier_key(data_dir / VERIFIER_KEY_FILE)
+    out.print(f"Created store {store_id} in {data_dir}", markup=False)
+    out.print(f"Next: waggle admin bootstrap-tenant {data_dir} COMPANY ADMINISTRATOR", markup=False)
+
+
+@app.command("bootstrap-tenant")
+def bootstrap_tenant(
+    data_dir: DataDirectoryArgument,
+    tenant: Annotated[str, typer.Argument(metavar="TENANT", help="Name of the company.")],
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Name of its first administrator.")],
+) -> None:
+    """Make a company and its first administrator; prints one JSON object with the only copy of the secret.
+
+    The administrator can issue credentials but holds no memory grants.
+    """
+    with _operator_errors():
+        key = load_verifier_key(data_dir / VERIFIER_KEY_FILE)
+        store = open_store(data_dir)
+        try:
+            answer = make_tenant(store, key, tenant_id=tenant, subject_id=subject)
+        finally:
+            store.close()
+    print_json(answer)
+
+
+@contextmanager
+def _operator_errors() -> Iterator[None]:
+    """End with the sentence that says what is wrong, and the exit code of its cause."""
+    configure_logging("admin")
+    try:
+        yield
+    except DirectoryError as error:
+        fail(str(error), error.exit_code)
+    except VerifierKeyProblem as error:
+        fail(str(error))
+    except WaggleError as error:
+        fail(str(error))

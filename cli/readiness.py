@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from typing import Any, cast
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -18,15 +19,16 @@ class GrpcProbe:
 
     def __init__(self, address: str) -> None:
         self._channel = open_channel(address)
-        self._stub = health_pb2_grpc.HealthStub(self._channel)
+        # The published types of this stub do not declare its methods.
+        self._check = cast(Any, health_pb2_grpc.HealthStub(self._channel)).Check
 
     def is_ready(self) -> bool:
         """Return whether the process answers SERVING, without waiting for one that is not there."""
         try:
-            response = self._stub.Check(health_pb2.HealthCheckRequest(), timeout=PROBE_TIMEOUT_S)
+            response = self._check(health_pb2.HealthCheckRequest(), timeout=PROBE_TIMEOUT_S)
         except grpc.RpcError:
             return False
-        return response.status == health_pb2.HealthCheckResponse.SERVING
+        return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
     def close(self) -> None:
         """Close the channel."""
