@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 EmbeddingCoverage = Literal["complete", "partial", "missing", "empty_corpus"]
 
 
-@dataclass(frozen=True, slots=True)
-class RankContribution:
+class RankContribution(NamedTuple):
     """One channel's part of a fused score."""
 
     rank: int
@@ -17,8 +16,7 @@ class RankContribution:
     contribution: float
 
 
-@dataclass(frozen=True, slots=True)
-class BaseHit:
+class BaseHit(NamedTuple):
     """A ranked candidate.
 
     Attributes:

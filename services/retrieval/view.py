@@ -122,7 +122,7 @@ class PartitionView(RecordReader, Protocol):
         """The rows' bindings in the space, in the order of `rows`; None where one is missing."""
 
     def cosines(self, space: Space, query: Float32Vector, rows: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Exact cosines, (len(rows),) float64 in [-1, 1], of the rows' bound vectors, float64 accumulation over float32.
+        """Exact cosines of the rows' bound vectors: (len(rows),) float64 in [-1, 1], accumulated in float64.
 
         Every row must have a binding in the space.
         """

@@ -1,0 +1,160 @@
+"""Base selection: examine candidates, rank them by the seed, keep the best."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from services.domain.eligibility import DependencyCache
+from services.domain.embeddings import Float32Vector, Space
+from services.retrieval.candidates import eligible_corpus, examine_candidates
+from services.retrieval.channels import ChannelRanking, rank_lexical, rank_semantic
+from services.retrieval.corpus import Corpus
+from services.retrieval.examination import Examination, Selection
+from services.retrieval.fusion import FusedRow, fuse_rankings, rank_contribution
+from services.retrieval.partition import Partition
+from services.retrieval.seed import HybridSeed, LexicalSeed, Seed, SemanticSeed
+from services.retrieval.selection import BaseHit, BaseSelection, RankContribution
+from services.retrieval.view import Filter
+
+
+def select_base(
+    view: Partition,
+    seed: Seed,
+    *,
+    narrowing: Filter,
+    limit: int,
+    scan_limit: int,
+    scan_bytes_limit: int | None,
+    after: str | None,
+    cache: DependencyCache,
+    now_ms: int,
+) -> BaseSelection:
+    """Select and rank candidates of one partition.
+
+    Args:
+        view: The partition at one sequence.
+        seed: What to rank by.
+        narrowing: Exact filters, applied before anything is examined.
+        limit: Most hits, 1 to 100.
+        scan_limit: Most candidates examined, 1 to 10,000.
+        scan_bytes_limit: Most bytes examined; None for no limit (flat semantic search).
+        after: Record id; only candidates with greater ids are examined.
+        cache: The request's dependency lookups; its counters are the request's dependency work.
+        now_ms: The request's clock.
+
+    Raises:
+        InvalidRequest: The first candidate alone is larger than scan_bytes_limit, or dependency work is spent.
+    """
+    space = None if isinstance(seed, LexicalSeed) else seed.space
+    selection = Selection(narrowing, scan_limit, scan_bytes_limit, after, space)
+    examination = examine_candidates(view, selection, now_ms)
+    corpus = eligible_corpus(view, examination, cache, now_ms)
+    if isinstance(seed, LexicalSeed):
+        return _select_lexical(examination, corpus, seed, limit)
+    if isinstance(seed, SemanticSeed):
+        return _select_semantic(examination, corpus, seed, limit)
+    return _select_hybrid(examination, corpus, seed, limit)
+
+
+def _select_lexical(examination: Examination, corpus: Corpus, seed: LexicalSeed, limit: int) -> BaseSelection:
+    ranking = rank_lexical(corpus, seed.terms, limit)
+    hits = zip(ranking.rows.tolist(), ranking.scores.tolist(), strict=True)
+    return BaseSelection(
+        mode="lexical",
+        hits=tuple(BaseHit(row, score) for row, score in hits),
+        matched=ranking.matched,
+        scanned_records=examination.scanned_records,
+        scanned_bytes=examination.scanned_bytes,
+        candidate_index_bytes=examination.candidate_index_bytes,
+        next_after=examination.next_after,
+        exhaustive=examination.exhaustive,
+        corpus_records=corpus.corpus_records,
+        lexical_matches=ranking.matched,
+    )
+
+
+def _select_semantic(examination: Examination, corpus: Corpus, seed: SemanticSeed, limit: int) -> BaseSelection:
+    ranking = rank_semantic(corpus, seed.space, seed.vector, seed.min_score, limit)
+    bound = corpus.bound(seed.space)
+    hits = zip(ranking.rows.tolist(), ranking.scores.tolist(), strict=True)
+    return BaseSelection(
+        mode="semantic",
+        hits=tuple(BaseHit(row, score, cosine=score) for row, score in hits),
+        matched=ranking.matched,
+        scanned_records=examination.scanned_records,
+        scanned_bytes=examination.scanned_bytes,
+        candidate_index_bytes=examination.candidate_index_bytes,
+        next_after=examination.next_after,
+        exhaustive=examination.exhaustive,
+        corpus_records=corpus.corpus_records,
+        scanned_embeddings=bound.scanned_embeddings,
+        embedded_records=bound.embedded_records,
+        semantic_matches=ranking.matched,
+        embedding_coverage=corpus.embedding_coverage(seed.space),
+    )
+
+
+def _select_hybrid(examination: Examination, corpus: Corpus, seed: HybridSeed, limit: int) -> BaseSelection:
+    profile = seed.profile
+    lexical = rank_lexical(corpus, seed.terms, profile.candidate_limit)
+    semantic = rank_semantic(corpus, seed.space, seed.vector, seed.min_score, profile.candidate_limit)
+    bound = corpus.bound(seed.space)
+    id_rank = corpus.partition.records.id_rank
+    fused = fuse_rankings(lexical.rows.tolist(), semantic.rows.tolist(), profile, id_rank)
+    return BaseSelection(
+        mode="hybrid",
+        hits=_hybrid_hits(corpus, seed, fused[:limit], lexical, semantic),
+        matched=len(fused),
+        scanned_records=examination.scanned_records,
+        scanned_bytes=examination.scanned_bytes,
+        candidate_index_bytes=examination.candidate_index_bytes,
+        next_after=examination.next_after,
+        exhaustive=examination.exhaustive,
+        corpus_records=corpus.corpus_records,
+        scanned_embeddings=bound.scanned_embeddings,
+        embedded_records=bound.embedded_records,
+        lexical_matches=lexical.matched,
+        semantic_matches=semantic.matched,
+        lexical_candidates=len(lexical.rows),
+        semantic_candidates=len(semantic.rows),
+        channel_candidates_truncated=max(lexical.matched, semantic.matched) > profile.candidate_limit,
+        embedding_coverage=corpus.embedding_coverage(seed.space),
+    )
+
+
+def _hybrid_hits(
+    corpus: Corpus, seed: HybridSeed, fused: list[FusedRow], lexical: ChannelRanking, semantic: ChannelRanking
+) -> tuple[BaseHit, ...]:
+    profile = seed.profile
+    lexical_scores, semantic_scores = lexical.scores.tolist(), semantic.scores.tolist()
+    cosines = _other_cosines(
+        corpus, seed.space, seed.vector, [part.row for part in fused if part.semantic_rank is None]
+    )
+    hits = []
+    for row, score, lexical_rank, semantic_rank in fused:
+        lexical_part = semantic_part = None
+        if lexical_rank is not None:
+            contribution = rank_contribution(profile.lexical_weight, profile.rank_constant, lexical_rank)
+            lexical_part = RankContribution(lexical_rank, lexical_scores[lexical_rank - 1], contribution)
+        if semantic_rank is not None:
+            cosine = semantic_scores[semantic_rank - 1]
+            contribution = rank_contribution(profile.semantic_weight, profile.rank_constant, semantic_rank)
+            semantic_part = RankContribution(semantic_rank, cosine, contribution)
+        else:
+            cosine = cosines.get(row)
+        hits.append(BaseHit(row, score, lexical_part, semantic_part, cosine))
+    return tuple(hits)
+
+
+def _other_cosines(corpus: Corpus, space: Space, query: Float32Vector, rows: list[int]) -> dict[int, float]:
+    """Cosines of rows that the semantic channel did not keep, as far as they have a current binding."""
+    vectors = corpus.partition.spaces.get(space)
+    if vectors is None or not rows:
+        return {}
+    row_array: npt.NDArray[np.int32] = np.array(rows, np.int32)
+    slots = vectors.slots_of(row_array)
+    revisions = corpus.partition.records.revision.living
+    is_current = (slots >= 0) & (vectors.bound_revision.living[slots] == revisions[row_array])
+    current = row_array[is_current].tolist()
+    return dict(zip(current, corpus.partition.cosines(space, query, current).tolist(), strict=True))

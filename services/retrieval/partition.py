@@ -1,0 +1,101 @@
+"""One partition in memory: everything that ranking and traversal look at, at one sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from services.domain.eligibility import DependencyCache, judge_record
+from services.domain.embeddings import Float32Vector, Space
+from services.domain.records import RecordState
+from services.retrieval.cosine import unit_query
+from services.retrieval.examination import ExaminationCache
+from services.retrieval.record_columns import RecordColumns
+from services.retrieval.relation_graph import RelationGraph
+from services.retrieval.text_index import TextIndex
+from services.retrieval.vector_space import VectorSpace
+from services.retrieval.view import BoundVector, Filter, ServedRelation
+
+
+class Partition:
+    """Implements `view.PartitionView` over columns. Only `partition_loading` changes it, never while a request looks.
+
+    Attributes:
+        records: Columns over rows.
+        texts: Inverted index over the rows that are candidates.
+        spaces: Bindings by embedding space.
+        graph: Served relations and adjacency.
+        examinations: Outcomes of candidate selection that still hold.
+    """
+
+    def __init__(self) -> None:
+        self.records = RecordColumns()
+        self.texts = TextIndex()
+        self.spaces: dict[Space, VectorSpace] = {}
+        self.graph = RelationGraph()
+        self.examinations = ExaminationCache()
+
+    @property
+    def memory_bytes(self) -> int:
+        """Estimate of the memory held."""
+        spaces = sum(space.memory_bytes for space in self.spaces.values())
+        return self.records.memory_bytes + self.texts.memory_bytes + self.graph.memory_bytes + spaces
+
+    def row_of(self, record_id: str) -> int | None:
+        """See `PartitionView`."""
+        return self.records.row_of(record_id)
+
+    def record_id(self, row: int) -> str:
+        """See `PartitionView`."""
+        return self.records.ids[row]
+
+    def revision(self, row: int) -> int:
+        """See `PartitionView`."""
+        return int(self.records.revision.living[row])
+
+    def size_bytes(self, row: int) -> int:
+        """See `PartitionView`."""
+        return int(self.records.size_bytes.living[row])
+
+    def record_state(self, record_id: str) -> RecordState | None:
+        """See `domain.eligibility.RecordReader`."""
+        row = self.records.row_of(record_id)
+        return None if row is None else self.records.state(row)
+
+    def matches(self, row: int, narrowing: Filter) -> bool:
+        """See `PartitionView`."""
+        return narrowing.is_open or self.records.matches(row, narrowing)
+
+    def is_eligible(self, row: int, cache: DependencyCache, now_ms: int) -> bool:
+        """See `PartitionView`."""
+        records = self.records
+        if not records.is_servable_alone(row, now_ms):
+            return False
+        return not records.sources(row) or judge_record(records.state(row), cache, now_ms).eligible
+
+    def outgoing(self, row: int) -> Sequence[int]:
+        """See `PartitionView`."""
+        return self.graph.indexes("outgoing", (row, self.revision(row)))
+
+    def incoming(self, row: int) -> Sequence[int]:
+        """See `PartitionView`."""
+        return self.graph.indexes("incoming", (row, self.revision(row)))
+
+    def relation(self, index: int) -> ServedRelation:
+        """See `PartitionView`."""
+        return self.graph.relation(index)
+
+    def bindings(self, space: Space, rows: Sequence[int]) -> Sequence[BoundVector | None]:
+        """See `PartitionView`."""
+        vectors = self.spaces.get(space)
+        return [None] * len(rows) if vectors is None else [vectors.binding_of(row) for row in rows]
+
+    def cosines(self, space: Space, query: Float32Vector, rows: Sequence[int]) -> npt.NDArray[np.float64]:
+        """See `PartitionView`."""
+        if not rows:
+            return np.empty(0, np.float64)
+        vectors = self.spaces[space]
+        _, wide, norm = unit_query(query)
+        return vectors.exact(vectors.slots_of(np.array(rows, np.int32)), wide, norm)
