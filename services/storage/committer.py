@@ -142,28 +142,24 @@ class Committer:
         return taken, True
 
     def _process(self, taken: list[_Waiting]) -> None:
-        refusal = self._check_room(sum(waiting.value_bytes for waiting in taken))
-        if refusal is not None:
-            _answer_all(taken, refusal)
-        elif self._failed:
-            _answer_all(taken, StorageUnavailable("the store is about to be opened again"))
+        try:
+            refusal: StorageFailure | None = self._check_room(sum(waiting.value_bytes for waiting in taken))
+            if refusal is None and self._failed:
+                refusal = StorageUnavailable("the store is about to be opened again")
+            if refusal is not None:
+                _answer_all(taken, refusal)
+                return
+            outcomes = self._decide_and_write(taken)
+        except Exception as error:  # noqa: BLE001 - told to everybody who waits
+            # Whatever it was, whether the batch is there is not known. Opening the store again finds out.
+            is_expected = isinstance(error, EngineError | FaultInjected | OSError)
+            get_logger().error("commit_failed", cause=str(error), exc_info=not is_expected)
+            self._failed = True
+            _answer_all(taken, StorageUnavailable("the outcome of the commit is unknown"))
+            self._on_failure()
         else:
-            try:
-                outcomes = self._decide_and_write(taken)
-            except (EngineCorrupt, StorageInconsistency) as error:
-                # Nothing was written: a batch is only written after all of it was read without complaint.
-                get_logger().error("commit_met_damage", cause=str(error))
-                _answer_all(taken, StorageInconsistency("a stored value does not agree with its checksum"))
-            except Exception as error:  # noqa: BLE001 - told to everybody who waits
-                # Whatever it was, whether the batch is there is not known. Opening the store again finds out.
-                is_expected = isinstance(error, EngineError | FaultInjected)
-                get_logger().error("commit_failed", cause=str(error), exc_info=not is_expected)
-                self._failed = True
-                _answer_all(taken, StorageUnavailable("the outcome of the commit is unknown"))
-                self._on_failure()
-            else:
-                for waiting, outcome in zip(taken, outcomes, strict=True):
-                    waiting.answer.put(outcome)
+            for waiting, outcome in zip(taken, outcomes, strict=True):
+                waiting.answer.put(outcome)
 
     def _decide_and_write(self, taken: list[_Waiting]) -> list[_Outcome]:
         fault_point("storage.before_batch")
@@ -178,6 +174,9 @@ class Committer:
                     outcomes.append(batch.decide(waiting.commit))
                 except (RpcFailure, WaggleError) as refusal:
                     outcomes.append(refusal)
+                except EngineCorrupt as error:
+                    get_logger().error("commit_met_damage", cause=str(error))
+                    outcomes.append(StorageInconsistency("the engine found its files damaged"))
             operations = batch.operations()
         finally:
             snapshot.close()
@@ -198,7 +197,7 @@ class Committer:
         self._meta = meta
 
 
-def _answer_all(taken: list[_Waiting], refusal: StorageFailure | WaggleError) -> None:
+def _answer_all(taken: list[_Waiting], refusal: StorageFailure) -> None:
     for waiting in taken:
         # One exception object per waiter: raising writes a traceback into it.
         waiting.answer.put(type(refusal)(refusal.message))

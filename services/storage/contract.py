@@ -29,7 +29,8 @@ class KeyRange:
 
     Attributes:
         row_limit: Greatest number of rows; 0 for no limit.
-        byte_limit: Stop after the row that brings the sum of value bytes to this or more; 0 for 4 MiB.
+        byte_limit: Stop after the row that brings the sum of value bytes, with 16 more for each row, to this or more; 0
+            for 4 MiB.
         reverse: Walk from the end to the start.
         keys_only: Leave the values out.
     """

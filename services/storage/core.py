@@ -14,42 +14,32 @@ from services.runtime.logging import get_logger
 from services.storage import request_limits
 from services.storage.change_log import iterate_changed, iterate_living
 from services.storage.contract import (
-    RANGE_BYTES_DEFAULT,
-    READ_BYTES_MAX,
     SNAPSHOT_TTL_MS_DEFAULT,
     ChangePage,
     Commit,
-    KeyRange,
     PartitionRead,
-    PartitionState,
     PinnedSnapshot,
-    RangeRows,
     ReadResult,
     Row,
     StoreStatus,
-    VersionedValue,
 )
 from services.storage.engine import EngineClosed, EngineCorrupt, EngineError, EngineSnapshot
 from services.storage.errors import CommitConflict, SnapshotExpired, StorageFull, StorageUnavailable
 from services.storage.layout import (
-    DATA_OFFSET,
     FORMAT_VERSION,
     META_KEY,
-    data_key,
-    data_range,
     head_key,
-    head_sequence,
     unpack_head,
     unpack_meta,
-    unpack_value,
 )
 from services.storage.opening import Opening, StoreDamaged
+from services.storage.reads import answer_reads
 from services.storage.snapshots import PINNED_MAX_DEFAULT
 from services.storage.store_clock import StoreClock
+from services.storage.verification import Verification, verify_snapshot
 from services.storage.volume import MemoryVolume, Volume, free_bytes_min
 
 _MAINTENANCE_INTERVAL_S: Final = 1.0
-_ABSENT: Final = VersionedValue(None, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +204,20 @@ class LocalStore:
         """Reads are served. Whether writes are, `status` tells: a full disk stops only those."""
         return self._opening is not None
 
+    def verify(self) -> Verification:
+        """Check every checksum, every count and the whole change log, in one snapshot. Reports, never repairs.
+
+        Raises:
+            StorageUnavailable: The store cannot serve.
+        """
+        opening = self._serving()
+        with _typed_errors():
+            snapshot = opening.engine.snapshot()
+            try:
+                return verify_snapshot(snapshot)
+            finally:
+                snapshot.close()
+
     def maintain(self) -> None:
         """Do what falls due now and then: expire snapshots, record the newest commit, open again after a failure.
 
@@ -299,52 +303,9 @@ class LocalStore:
     def _answer(
         self, opening: Opening, snapshot: EngineSnapshot, partitions: Sequence[PartitionRead], snapshot_id: str
     ) -> ReadResult:
-        physical_keys = [META_KEY]
-        for read in partitions:
-            physical_keys.append(head_key(read.partition))
-            physical_keys += [data_key(read.partition, key) for key in read.keys]
-        stored = iter(zip(physical_keys, snapshot.get_many(physical_keys), strict=True))
-        sequence = unpack_meta(next(stored)[1] or b"").sequence
-        states = []
-        room = READ_BYTES_MAX
-        for read in partitions:
-            head = head_sequence(*next(stored))
-            values = []
-            for _ in read.keys:
-                physical_key, value = next(stored)
-                if value is None:
-                    values.append(_ABSENT)
-                else:
-                    version, payload = unpack_value(physical_key, value)
-                    values.append(VersionedValue(payload, version))
-                    room -= len(payload)
-            ranges = []
-            for key_range in read.ranges:
-                rows, row_bytes = _scan(snapshot, read.partition, key_range)
-                ranges.append(rows)
-                room -= row_bytes
-            if room < 0:
-                raise InvalidRequest(f"the answer would exceed {READ_BYTES_MAX} bytes", member="partitions")
-            states.append(PartitionState(head, values, ranges))
+        states, sequence = answer_reads(snapshot, partitions)
+        # The clock is read after the snapshot was taken: nothing in it was committed later than the time told.
         return ReadResult(states, sequence, self._clock.now_ms(), opening.incarnation, snapshot_id)
-
-
-def _scan(snapshot: EngineSnapshot, partition: bytes, key_range: KeyRange) -> tuple[RangeRows, int]:
-    start, end = data_range(partition, key_range.start, key_range.end)
-    found, more = snapshot.scan(
-        start,
-        end,
-        row_limit=key_range.row_limit,
-        byte_limit=key_range.byte_limit or RANGE_BYTES_DEFAULT,
-        reverse=key_range.reverse,
-    )
-    rows = []
-    row_bytes = 0
-    for physical_key, stored in found:
-        version, value = unpack_value(physical_key, stored)
-        rows.append(Row(physical_key[DATA_OFFSET:], b"" if key_range.keys_only else value, version))
-        row_bytes += len(value)
-    return RangeRows(rows, more), row_bytes
 
 
 @contextmanager

@@ -44,6 +44,8 @@ _HEAD_TAG: Final = b"p"
 _DATA_TAG: Final = b"d"
 _LOG_TAG: Final = b"l"
 _DELETION_TAG: Final = b"x"
+PARTITION_TAGS: Final = (_HEAD_TAG, _DATA_TAG, _LOG_TAG, _DELETION_TAG)
+"""The tags that a partition follows."""
 _CHECKSUM_BYTES: Final = 8
 _UINT64: Final = struct.Struct(">Q")
 _KEY_LENGTH: Final = struct.Struct(">H")
@@ -124,14 +126,14 @@ def log_range(partition: bytes, after: int) -> tuple[bytes, bytes]:
     return _LOG_TAG + partition + _UINT64.pack(after + 1), _range_end(_LOG_TAG + partition, b"")
 
 
-def head_range() -> tuple[bytes, bytes]:
-    """Physical range of all partition heads."""
-    return _HEAD_TAG, _HEAD_TAG + b"\xff" * (PARTITION_BYTES + 1)
+def tag_range(prefix: bytes) -> tuple[bytes, bytes]:
+    """Physical range of everything under a tag, or under a tag and a partition."""
+    return prefix, _range_end(prefix, b"")
 
 
 def _range_end(prefix: bytes, end: bytes) -> bytes:
     # Keys have at most 1,024 bytes, so nothing in the partition sorts after this.
-    return prefix + (end or b"\xff" * (KEY_BYTES_MAX + 9))
+    return prefix + (end or b"\xff" * (PARTITION_BYTES + KEY_BYTES_MAX + 9))
 
 
 def pack_value(physical_key: bytes, version: int, value: bytes) -> bytes:

@@ -103,7 +103,7 @@ class KeyRange(_message.Message):
     row_limit: _builtins.int
     """Greatest number of rows; 0 means no limit of rows."""
     byte_limit: _builtins.int
-    """Stop after the row that brings the sum of value bytes to this or more; 0 means 4 MiB."""
+    """Stop after the row that brings the sum of value bytes, with 16 more for each row, to this or more; 0 means 4 MiB."""
     reverse: _builtins.bool
     """Walk from the end to the start."""
     keys_only: _builtins.bool
@@ -309,7 +309,7 @@ class CommitRequest(_message.Message):
     """A pinned snapshot to let go, whatever the outcome."""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionCommit]:
-        """What to check and write, by partition. At most 8 partitions."""
+        """What to check and write, by partition. At most 8 partitions, and 48 MiB of values in all."""
 
     def __init__(
         self,
@@ -442,7 +442,7 @@ class CommitResponse(_message.Message):
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """Sequence of the commit: the version of every key it wrote."""
+    """Sequence of the commit: the version of every key it wrote. When it changed nothing, that of the newest commit."""
     def __init__(
         self,
         *,
@@ -472,7 +472,7 @@ class ChangedSinceRequest(_message.Message):
     after: _builtins.int
     """Only changes after this sequence; 0 means every living key."""
     page_bytes: _builtins.int
-    """Target size of a page in bytes; 0 means 1 MiB."""
+    """Target size of a page in bytes, at most 8 MiB; 0 means 1 MiB."""
     expected_incarnation: _builtins.str
     """Refuse with ABORTED unless this is the present incarnation. Empty means any."""
     @_builtins.property

@@ -79,7 +79,8 @@ class StorageServiceServicer:
 
     def Read(self, request, context):
         """Answers point gets and range scans over any number of partitions, all in one snapshot. Safe to repeat.
-        NOT_FOUND when `snapshot_id` has expired.
+        NOT_FOUND when `snapshot_id` has expired. INVALID_ARGUMENT when the values would exceed 48 MiB in all.
+        RESOURCE_EXHAUSTED when nothing more can be pinned.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -97,7 +98,8 @@ class StorageServiceServicer:
 
     def ChangedSince(self, request, context):
         """Streams every key of one partition that changed after a sequence number, with its present value or its deletion,
-        all in one snapshot, in pages of bounded bytes. Safe to repeat. No HTTP route.
+        all in one snapshot, in pages of bounded bytes. ABORTED when `after` lies ahead of the partition, as it does for a
+        reader of a store that was restored since. Safe to repeat. No HTTP route.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

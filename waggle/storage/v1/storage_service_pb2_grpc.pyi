@@ -39,7 +39,8 @@ class StorageServiceStub:
     def __new__(cls, channel: _aio.Channel) -> StorageServiceAsyncStub: ...
     Read: _grpc.UnaryUnaryMultiCallable[_storage_service_pb2.ReadRequest, _storage_service_pb2.ReadResponse]
     """Answers point gets and range scans over any number of partitions, all in one snapshot. Safe to repeat.
-    NOT_FOUND when `snapshot_id` has expired.
+    NOT_FOUND when `snapshot_id` has expired. INVALID_ARGUMENT when the values would exceed 48 MiB in all.
+    RESOURCE_EXHAUSTED when nothing more can be pinned.
     """
     Commit: _grpc.UnaryUnaryMultiCallable[_storage_service_pb2.CommitRequest, _storage_service_pb2.CommitResponse]
     """Applies writes if every expectation still holds, atomically and durably (the write-ahead log is synced before the
@@ -49,7 +50,8 @@ class StorageServiceStub:
     """
     ChangedSince: _grpc.UnaryStreamMultiCallable[_storage_service_pb2.ChangedSinceRequest, _storage_service_pb2.ChangedSinceResponse]
     """Streams every key of one partition that changed after a sequence number, with its present value or its deletion,
-    all in one snapshot, in pages of bounded bytes. Safe to repeat. No HTTP route.
+    all in one snapshot, in pages of bounded bytes. ABORTED when `after` lies ahead of the partition, as it does for a
+    reader of a store that was restored since. Safe to repeat. No HTTP route.
     """
     OpenSnapshot: _grpc.UnaryUnaryMultiCallable[_storage_service_pb2.OpenSnapshotRequest, _storage_service_pb2.OpenSnapshotResponse]
     """Pins a snapshot for reads that need several rounds. RESOURCE_EXHAUSTED when too many are open."""
@@ -69,7 +71,8 @@ class StorageServiceAsyncStub(StorageServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Read: _aio.UnaryUnaryMultiCallable[_storage_service_pb2.ReadRequest, _storage_service_pb2.ReadResponse]  # type: ignore[assignment]
     """Answers point gets and range scans over any number of partitions, all in one snapshot. Safe to repeat.
-    NOT_FOUND when `snapshot_id` has expired.
+    NOT_FOUND when `snapshot_id` has expired. INVALID_ARGUMENT when the values would exceed 48 MiB in all.
+    RESOURCE_EXHAUSTED when nothing more can be pinned.
     """
     Commit: _aio.UnaryUnaryMultiCallable[_storage_service_pb2.CommitRequest, _storage_service_pb2.CommitResponse]  # type: ignore[assignment]
     """Applies writes if every expectation still holds, atomically and durably (the write-ahead log is synced before the
@@ -79,7 +82,8 @@ class StorageServiceAsyncStub(StorageServiceStub):
     """
     ChangedSince: _aio.UnaryStreamMultiCallable[_storage_service_pb2.ChangedSinceRequest, _storage_service_pb2.ChangedSinceResponse]  # type: ignore[assignment]
     """Streams every key of one partition that changed after a sequence number, with its present value or its deletion,
-    all in one snapshot, in pages of bounded bytes. Safe to repeat. No HTTP route.
+    all in one snapshot, in pages of bounded bytes. ABORTED when `after` lies ahead of the partition, as it does for a
+    reader of a store that was restored since. Safe to repeat. No HTTP route.
     """
     OpenSnapshot: _aio.UnaryUnaryMultiCallable[_storage_service_pb2.OpenSnapshotRequest, _storage_service_pb2.OpenSnapshotResponse]  # type: ignore[assignment]
     """Pins a snapshot for reads that need several rounds. RESOURCE_EXHAUSTED when too many are open."""
@@ -102,7 +106,8 @@ class StorageServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_storage_service_pb2.ReadResponse, _abc.Awaitable[_storage_service_pb2.ReadResponse]]:
         """Answers point gets and range scans over any number of partitions, all in one snapshot. Safe to repeat.
-        NOT_FOUND when `snapshot_id` has expired.
+        NOT_FOUND when `snapshot_id` has expired. INVALID_ARGUMENT when the values would exceed 48 MiB in all.
+        RESOURCE_EXHAUSTED when nothing more can be pinned.
         """
 
     @_abc_1.abstractmethod
@@ -124,7 +129,8 @@ class StorageServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_storage_service_pb2.ChangedSinceResponse], _abc.AsyncIterator[_storage_service_pb2.ChangedSinceResponse]]:
         """Streams every key of one partition that changed after a sequence number, with its present value or its deletion,
-        all in one snapshot, in pages of bounded bytes. Safe to repeat. No HTTP route.
+        all in one snapshot, in pages of bounded bytes. ABORTED when `after` lies ahead of the partition, as it does for a
+        reader of a store that was restored since. Safe to repeat. No HTTP route.
         """
 
     @_abc_1.abstractmethod
