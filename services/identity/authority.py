@@ -35,7 +35,7 @@ _PARSED_OVERHEAD_BYTES: Final = 2048
 Value = TypeVar("Value")
 
 
-class SnapshotReader(Protocol):
+class CredentialReader(Protocol):
     """What authorization needs of a transaction."""
 
     @property
@@ -151,7 +151,7 @@ class Authority:
         return FirstRound(wanted, workspace, subject_id)
 
     def authorize(
-        self, reader: SnapshotReader, token: Token, *, capabilities: Sequence[str] = (), scope: Scope | None = None
+        self, reader: CredentialReader, token: Token, *, capabilities: Sequence[str] = (), scope: Scope | None = None
     ) -> Principal:
         """Authorize a request inside its own snapshot; the credential joins the transaction's expectations.
 

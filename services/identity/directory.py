@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from services.domain import keys
 from services.domain.canonical_json import canonical_bytes
 from services.domain.scope import IDENTITY_PARTITION, Scope
-from services.identity.authority import Principal, SnapshotReader
+from services.identity.authority import CredentialReader, Principal
 
 
-class DirectoryWriter(SnapshotReader, Protocol):
+class DirectoryWriter(CredentialReader, Protocol):
     """What registration needs of a transaction."""
 
     def put(self, partition: bytes, key: bytes, value: bytes) -> None:
@@ -38,7 +38,7 @@ def command_trigger(record_id: str, revision: int, action: str) -> dict[str, Any
     return {"kind": "memory_command", "record_id": record_id, "revision": revision, "action": action}
 
 
-def is_agent_registered(reader: SnapshotReader, principal: Principal, scope: Scope) -> bool:
+def is_agent_registered(reader: CredentialReader, principal: Principal, scope: Scope) -> bool:
     """Whether the scope's agent is registered with the caller's company."""
     return reader.get(IDENTITY_PARTITION, keys.agent_key(principal.company_id, scope.agent_id)) is not None
 
