@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +62,8 @@ def bootstrap_tenant(
 def _operator_errors() -> Iterator[None]:
     """End with the sentence that says what is wrong, and the exit code of its cause."""
     configure_logging("admin")
+    # Whatever is created here holds memory or guards it.
+    os.umask(0o077)
     try:
         yield
     except DirectoryError as error:

@@ -36,6 +36,8 @@ def serve(
     Prints one line when everything is ready; logs are JSON lines on standard error.
     """
     configure_logging("supervisor")
+    # Whatever the processes create holds memory or guards it.
+    os.umask(0o077)
     host, port = parse_listen(listen)
     if not data_dir.is_dir():
         fail(f"{data_dir} is not there; make a store with: waggle admin create-store {data_dir}", EXIT_NO_STORE)

@@ -1,3 +1,60 @@
-"""Fixtures that every test can ask for."""
+"""Fixtures that every test can ask for.
+
+`suite` is one running suite for all tests of a process; `scope` and `api` give each test a project of its own in it, so
+that tests do not see each other. `fresh_suite` is a suite of the test's own, for tests that stop or kill processes or
+count what a company holds.
+"""
 
 from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness import builders
+from tests.harness.api import Api
+from tests.harness.clock import FakeClock
+from tests.harness.suite import Suite, running_suite
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """A clock that stands still until the test moves it."""
+    return FakeClock()
+
+
+@pytest.fixture(scope="session")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
+    """One running suite for all tests of this process. Use `scope` to stay apart."""
+    with running_suite(tmp_path_factory.mktemp("suite")) as running:
+        yield running
+
+
+@pytest.fixture
+def fresh_suite(tmp_path: Path) -> Iterator[Suite]:
+    """A running suite of the test's own, on an empty store."""
+    with running_suite(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def scope() -> dict[str, Any]:
+    """A shared scope in a project that no other test uses."""
+    return builders.scope_json(f"project-{uuid.uuid4()}")
+
+
+@pytest.fixture
+def api(suite: Suite, scope: dict[str, Any]) -> Iterator[Api]:
+    """The shared suite as its writer, in a scope of the test's own."""
+    with suite.client() as client:
+        yield Api(client, scope)
+
+
+@pytest.fixture
+def fresh_api(fresh_suite: Suite, scope: dict[str, Any]) -> Iterator[Api]:
+    """The test's own suite as its writer."""
+    with fresh_suite.client() as client:
+        yield Api(client, scope)
