@@ -56,7 +56,7 @@ class RunningSuite:
 
 def create_company(data_directory: Path) -> str:
     """Make a store with one company; the administrator's key."""
-    _waggle("admin", "create-store", "--data-dir", str(data_directory))
+    _waggle("admin", "create-store", str(data_directory))
     printed = _waggle("admin", "bootstrap-tenant", str(data_directory), "benchmark", "administrator")
     key: str = json.loads(printed)["secret"]
     return key
