@@ -21,6 +21,8 @@ from services.gateway.settings import HttpLimits
 CONNECTION_KEY = "waggle.connection"
 """Where the ASGI scope holds the connection."""
 
+_UPGRADE_FIELDS = frozenset((b"connection", b"upgrade", b"http2-settings"))
+_VERSIONS = frozenset(("1.0", "1.1"))
 _LINGER_BYTES_MAX = 8 * 1024 * 1024
 
 log = structlog.get_logger()
@@ -93,6 +95,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._partial_header_bytes = 0
         self._stopped = False
+        self._offered_upgrade = False
         self._on_lost: Callable[[], object] | None = None
         self.is_lost = False
 
@@ -138,7 +141,12 @@ class GatewayProtocol(HttpToolsProtocol):
         elif not self._message_open:
             # Armed by the first byte whatever it is: blank lines before a request are no way to stay connected.
             self._arm_header_timer()
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self.send_400_response("the request is not valid HTTP/1.1")
+            return
         if self._in_header and not self._stopped:
             self._arm_header_timer()
             if self._partial_header_bytes > self.limits.header_bytes_max:
@@ -179,14 +187,19 @@ class GatewayProtocol(HttpToolsProtocol):
         self._in_header = False
         self._cancel_header_timer()
         self._check_header()
+        if self.parser.should_upgrade():
+            self._offered_upgrade = True  # `_feed` starts the request anew
+            return
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Note that the body is whole."""
+        if self._offered_upgrade:
+            return
         self._message_open = False
         super().on_message_complete()
 
-    # What uvicorn calls.
+    # Refusals.
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not a valid request, after anything that is still owed to the client."""
@@ -217,6 +230,25 @@ class GatewayProtocol(HttpToolsProtocol):
         self.transport.close()
         log.info("http_refused", status=400, message=refusal)
 
+    def _feed(self, data: bytes) -> None:
+        """Parse input. An offered upgrade (h2c, as some clients send with every first request) is not taken up.
+
+        The parser takes what follows such a header for another protocol, so a new one reads the header again without
+        the offer, and then the body.
+        """
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            header = self._header_without_upgrade()
+            self._offered_upgrade = False
+            self.parser = httptools.HttpRequestParser(self)
+            self._feed(header + data[upgrade.args[0] :])
+
+    def _header_without_upgrade(self) -> bytes:
+        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/1.1"]
+        lines += [name + b": " + value for name, value in self.headers if name not in _UPGRADE_FIELDS]
+        return b"\r\n".join([*lines, b"", b""])
+
     def _refusal_from_context(self) -> str | None:
         # httptools wraps what a callback raises; this runs while uvicorn handles it.
         error = sys.exc_info()[1]
@@ -225,6 +257,11 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def _check_header(self) -> None:
         """Refuse framing that two readers could understand differently."""
+        if self.parser.get_method() == b"CONNECT":
+            raise HeaderRefused("this server is no proxy")
+        version = self.parser.get_http_version()
+        if version not in _VERSIONS:
+            raise HeaderRefused("the HTTP version must be 1.1 or 1.0")
         hosts = 0
         lengths = 0
         for name, value in self.headers:
@@ -236,7 +273,7 @@ class GatewayProtocol(HttpToolsProtocol):
                 raise HeaderRefused("the only transfer encoding is chunked")
         if lengths > 1:
             raise HeaderRefused("more than one Content-Length")
-        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+        if hosts > 1 or (hosts == 0 and version == "1.1"):
             raise HeaderRefused("exactly one Host header is needed")
 
     def _count_header(self, size: int) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import signal
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 
 import uvicorn
@@ -34,6 +35,9 @@ class GatewayServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Take SIGTERM and SIGINT as the wish to drain, and put the handlers back afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # signals come to the main thread only; whoever runs the server elsewhere sets should_exit
+            return
         handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield

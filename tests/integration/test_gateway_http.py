@@ -1,0 +1,447 @@
+"""HTTP at the gateway's door, byte by byte: framing, limits, time-outs, refusals. Real sockets, a scripted backend."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.gateway.settings import HttpLimits
+from tests.harness.raw_http import RawConnection, RawResponse, chunked_bytes, request_bytes
+from tests.harness.running_gateway import HEALTHY, ScriptedBackend, running_gateway
+
+LIMITS = HttpLimits(header_timeout_s=1.0, body_timeout_s=1.0, idle_timeout_s=1.5, linger_s=3.0, drain_s=2.0)
+
+QUERY = "/api/v1/memory/query"
+SEARCH = "/api/v1/memory/search"
+DOCUMENTS = {
+    QUERY: {
+        "contract_version": 1,
+        "scope": {"project_id": "p", "agent_id": "a", "visibility": "shared"},
+        "filter": {"limit": 1},
+    },
+    SEARCH: {
+        "contract_version": 1,
+        "scope": {"project_id": "p", "agent_id": "a", "visibility": "shared"},
+        "query": {
+            "space": {"provider": "p", "model": "m", "revision": "1", "dimensions": 2},
+            "vector": [0.5, 1],
+            "limit": 1,
+        },
+    },
+}
+BYTES_MAX = {QUERY: 65_536, SEARCH: 2_097_152}
+BODY = json.dumps(DOCUMENTS[QUERY]).encode()
+
+
+def padded(path: str, size: int) -> bytes:
+    """A valid body of exactly this size, padded with blanks."""
+    return json.dumps(DOCUMENTS[path]).encode().ljust(size)
+
+
+@pytest.fixture(scope="module")
+def module_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedBackend]:
+    backend = ScriptedBackend(tmp_path_factory.mktemp("backend"))
+    backend.answers["GetHealth"] = lambda request, context: HEALTHY
+    yield backend
+    backend.stop()
+
+
+@pytest.fixture(scope="module")
+def port(module_backend: ScriptedBackend) -> Iterator[int]:
+    with running_gateway(module_backend.address, LIMITS) as bound:
+        yield bound
+
+
+@pytest.fixture
+def backend(module_backend: ScriptedBackend) -> ScriptedBackend:
+    """The backend with nothing received yet."""
+    module_backend.requests.clear()
+    return module_backend
+
+
+@pytest.fixture
+def connection(port: int) -> Iterator[RawConnection]:
+    with RawConnection(port) as opened:
+        yield opened
+
+
+def assert_refused(response: RawResponse, status: int, code: str) -> None:
+    """The documented envelope with no-store."""
+    assert (response.status, response.code) == (status, code)
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["content-type"] == "application/json"
+
+
+def assert_serves(port: int) -> None:
+    """After each case an ordinary request succeeds."""
+    with RawConnection(port) as fresh:
+        fresh.send(request_bytes("POST", QUERY, BODY))
+        assert fresh.receive().status == 200
+
+
+def test_a_connection_is_kept_for_further_requests(connection: RawConnection, backend: ScriptedBackend) -> None:
+    """Success and refusals alike leave a whole request's connection open; nothing names the server's software."""
+    for _ in range(3):
+        connection.send(request_bytes("POST", QUERY, BODY))
+        response = connection.receive()
+        assert (response.status, response.headers["cache-control"]) == (200, "no-store")
+        assert not {"server", "connection", "transfer-encoding"} & set(response.headers)
+        connection.send(request_bytes("POST", QUERY, b"{}"))
+        assert_refused(connection.receive(), 400, "invalid_request")
+    assert len(backend.requests) == 3
+
+
+def test_pipelined_requests_are_answered_in_order(connection: RawConnection) -> None:
+    """Two requests in one packet give two answers in their order."""
+    connection.send(request_bytes("POST", QUERY, BODY) + request_bytes("GET", "/health"))
+    assert "page" in connection.receive().json
+    assert connection.receive().json["status"] == "healthy"
+
+
+@pytest.mark.parametrize("path", [QUERY, SEARCH])
+@pytest.mark.parametrize("chunk_bytes", [None, 1, 65_536])
+def test_a_body_exactly_at_the_limit_is_accepted(
+    connection: RawConnection, backend: ScriptedBackend, path: str, chunk_bytes: int | None
+) -> None:
+    """The whole body counts, blanks included, in every framing."""
+    if path == SEARCH and chunk_bytes == 1:
+        chunk_bytes = 1000  # two million chunks of a byte say nothing new
+    body = padded(path, BYTES_MAX[path])
+    if chunk_bytes is None:
+        connection.send(request_bytes("POST", path, body))
+    else:
+        head = request_bytes("POST", path, headers=("Transfer-Encoding: chunked", "Content-Type: application/json"))
+        connection.send(head + chunked_bytes(body, chunk_bytes))
+    assert connection.receive().status == 200
+    assert len(backend.requests) == 1
+
+
+@pytest.mark.parametrize("path", [QUERY, SEARCH])
+@pytest.mark.parametrize("chunk_bytes", [None, 1, 65_536])
+def test_one_byte_more_is_413_and_never_a_reset(
+    port: int, connection: RawConnection, backend: ScriptedBackend, path: str, chunk_bytes: int | None
+) -> None:
+    """The client that sends everything before it reads still gets the envelope."""
+    if path == SEARCH and chunk_bytes == 1:
+        chunk_bytes = 1000
+    body = padded(path, BYTES_MAX[path] + 1)
+    if chunk_bytes is None:
+        connection.send(request_bytes("POST", path, body))
+    else:
+        head = request_bytes("POST", path, headers=("Transfer-Encoding: chunked", "Content-Type: application/json"))
+        connection.send(head + chunked_bytes(body, chunk_bytes))
+    response = connection.receive()
+    assert_refused(response, 413, "invalid_request")
+    assert response.headers["connection"] == "close"
+    assert connection.is_closed_by_server()
+    assert backend.requests == []
+    assert_serves(port)
+
+
+def test_a_declared_length_over_the_limit_is_refused_before_the_body(connection: RawConnection) -> None:
+    """Nothing of the body has to arrive."""
+    connection.send(
+        b"POST %s HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n"
+        % QUERY.encode()
+    )
+    assert_refused(connection.receive(), 413, "invalid_request")
+
+
+def test_chunks_are_refused_before_the_rest_is_sent(connection: RawConnection) -> None:
+    """An endless body is answered as soon as it passes the limit."""
+    head = request_bytes("POST", QUERY, headers=("Transfer-Encoding: chunked", "Content-Type: application/json"))
+    connection.send(head + b"%x\r\n" % (1 << 30) + b" " * (65_536 + 1))
+    assert_refused(connection.receive(), 413, "invalid_request")
+
+
+def test_expect_continue_is_answered_only_when_the_body_is_wanted(port: int, backend: ScriptedBackend) -> None:
+    """Within the limit: 100, then the answer. Over it, on an unknown route or with two credentials: the refusal alone."""
+    expect = "Expect: 100-continue"
+    with RawConnection(port) as wanted:
+        head, body = request_bytes("POST", QUERY, BODY, headers=(expect,)).split(b"\r\n\r\n", 1)
+        wanted.send(head + b"\r\n\r\n")
+        assert wanted.receive().status == 100
+        wanted.send(body)
+        assert wanted.receive().status == 200
+    for path, length, status in ((QUERY, 65_537, 413), ("/nope", 10, 404), ("/health", 10, 405)):
+        with RawConnection(port) as unwanted:
+            unwanted.send(
+                f"POST {path} HTTP/1.1\r\nHost: g\r\n{expect}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {length}\r\n\r\n".encode()
+            )
+            assert unwanted.receive().status == status
+    assert len(backend.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"Content-Length: 5\r\nContent-Length: 5\r\n\r\n{   }",
+        b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{   }",
+        b"Content-Length: 5, 5\r\n\r\n{   }",
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        b"Transfer-Encoding: gzip\r\n\r\n{}",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}xx0\r\n\r\n",
+        b"Content-Length: -1\r\n\r\n",
+        b"Content-Length: +5\r\n\r\n{   }",
+        b"Content-Length: 0x5\r\n\r\n{   }",
+        b"Content-Length: 99999999999999999999999\r\n\r\n",
+        b"Content-Length : 5\r\n\r\n{   }",
+    ],
+)
+def test_ambiguous_or_broken_framing_is_400_and_closed(
+    port: int, connection: RawConnection, backend: ScriptedBackend, framing: bytes
+) -> None:
+    """Two readers of the request could see two bodies: refused, and the connection is not trusted any further."""
+    connection.send(b"POST %s HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\n" % QUERY.encode() + framing)
+    response = connection.receive()
+    assert_refused(response, 400, "invalid_request")
+    assert response.headers["connection"] == "close"
+    assert connection.is_closed_by_server()
+    assert backend.requests == []
+    assert_serves(port)
+
+
+def test_a_body_longer_than_declared_never_becomes_a_second_answer_first(
+    port: int, connection: RawConnection, backend: ScriptedBackend
+) -> None:
+    """What follows a whole request and is no request ends the connection after the request's own answer."""
+    connection.send(request_bytes("POST", QUERY, BODY) + b"garbage that is no request\r\n\r\n")
+    response = connection.receive()
+    assert (response.status, response.headers["connection"]) == (200, "close")
+    assert connection.is_closed_by_server()
+    assert len(backend.requests) == 1
+
+
+def test_a_body_shorter_than_declared_is_never_used(port: int, backend: ScriptedBackend) -> None:
+    """A client that stops is told so in the end; one that leaves is forgotten. The service sees neither."""
+    head = request_bytes("POST", QUERY, headers=("Content-Type: application/json", f"Content-Length: {len(BODY) + 1}"))
+    with RawConnection(port) as stalled:
+        stalled.send(head + BODY)
+        assert_refused(stalled.receive(), 400, "invalid_request")
+        assert stalled.is_closed_by_server()
+    with RawConnection(port) as leaving:
+        leaving.send(head + BODY)
+    assert_serves(port)
+    assert len(backend.requests) == 1
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip", "chunked"])
+def test_an_encoded_body_is_refused(connection: RawConnection, backend: ScriptedBackend, encoding: str) -> None:
+    """Compressed bodies are never expanded, so none can grow past the limit."""
+    connection.send(request_bytes("POST", QUERY, gzip.compress(BODY), headers=(f"Content-Encoding: {encoding}",)))
+    assert_refused(connection.receive(), 400, "invalid_request")
+    assert backend.requests == []
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/json", "application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"', " application/json "],
+)
+def test_json_content_types_are_accepted(connection: RawConnection, content_type: str) -> None:
+    """With or without the charset, in any case."""
+    connection.send(request_bytes("POST", QUERY, BODY, content_type=content_type))
+    assert connection.receive().status == 200
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        None,
+        "",
+        "text/plain",
+        "application/jsonp",
+        "application/json; charset=latin-1",
+        "application/json, text/plain",
+        "application/x-www-form-urlencoded",
+        "application/json\r\nContent-Type: application/json",
+    ],
+)
+def test_another_content_type_is_refused(
+    connection: RawConnection, backend: ScriptedBackend, content_type: str | None
+) -> None:
+    """Missing, wrong or repeated."""
+    connection.send(request_bytes("POST", QUERY, BODY, content_type=content_type))
+    assert_refused(connection.receive(), 400, "invalid_request")
+    assert backend.requests == []
+
+
+@pytest.mark.parametrize("body", [None, b"", b" ", b"\xef\xbb\xbf{}", b"\xff", b"[" * 60_000, b"{}{}"])
+def test_a_body_that_is_no_json_document_is_refused(connection: RawConnection, body: bytes | None) -> None:
+    """Also an empty one, with or without a length."""
+    connection.send(request_bytes("POST", QUERY, body))
+    assert_refused(connection.receive(), 400, "invalid_request")
+
+
+def test_two_authorization_headers_are_401(port: int, connection: RawConnection, backend: ScriptedBackend) -> None:
+    """Equal or not, in any case of the name, on GET and POST."""
+    twice = ("Authorization: Bearer a", "AUTHORIZATION: Bearer a")
+    connection.send(request_bytes("GET", "/api/v1/identity", headers=twice))
+    assert_refused(connection.receive(), 401, "unauthorized")
+    connection.send(request_bytes("POST", QUERY, BODY, headers=twice))
+    assert_refused(connection.receive(), 401, "unauthorized")
+    assert backend.requests == []
+
+
+@pytest.mark.parametrize("value", ["Bearer \xe9", "Bearer " + "x" * 5000])
+def test_an_authorization_that_cannot_be_a_credential_is_401(connection: RawConnection, value: str) -> None:
+    """Bytes outside visible ASCII and absurd lengths are not passed on."""
+    connection.send(request_bytes("GET", "/api/v1/identity", headers=(f"Authorization: {value}",)))
+    assert_refused(connection.receive(), 401, "unauthorized")
+
+
+def test_a_get_with_a_body_is_refused(connection: RawConnection, backend: ScriptedBackend) -> None:
+    """An announced empty body is none."""
+    connection.send(request_bytes("GET", "/health", b"", content_type=None))
+    assert connection.receive().status == 200
+    connection.send(request_bytes("GET", "/health", b"{}"))
+    assert_refused(connection.receive(), 400, "invalid_request")
+    assert backend.method_names == ["GetHealth"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/", 404, "not_found"),
+        ("GET", "/api/v1/nope", 404, "not_found"),
+        ("GET", "/health/", 404, "not_found"),
+        ("GET", "/%68ealth%00", 404, "not_found"),
+        ("GET", "/api/v1/memory/records/", 404, "not_found"),
+        ("POST", "/health", 405, "method_not_allowed"),
+        ("OPTIONS", "/health", 405, "method_not_allowed"),
+        ("DELETE", "/api/v1/credentials/x", 405, "method_not_allowed"),
+        ("PATCH", "/openapi.json", 405, "method_not_allowed"),
+        ("GET", QUERY, 405, "method_not_allowed"),
+    ],
+)
+def test_unknown_routes_and_methods_have_the_envelope(
+    connection: RawConnection, method: str, path: str, status: int, code: str
+) -> None:
+    """404 for a path that no route has, 405 with Allow for one that has another method; the connection stays."""
+    connection.send(request_bytes(method, path))
+    response = connection.receive()
+    assert_refused(response, status, code)
+    assert ("allow" in response.headers) == (status == 405)
+    connection.send(request_bytes("GET", "/health"))
+    assert connection.receive().status == 200
+
+
+def test_a_head_request_is_405_without_a_body(connection: RawConnection) -> None:
+    """As HTTP wants it: the header of the refusal, no body."""
+    connection.send(request_bytes("HEAD", "/health") + request_bytes("GET", "/health"))
+    assert connection.receive(has_body=False).status == 405
+    assert connection.receive().status == 200
+
+
+def test_a_query_on_another_route_names_the_parameter(connection: RawConnection) -> None:
+    """Unknown parameters are refused, on public routes as well."""
+    connection.send(request_bytes("GET", "/health?verbose=1"))
+    response = connection.receive()
+    assert_refused(response, 400, "invalid_request")
+    assert "verbose" in response.json["error"]["message"]
+
+
+def test_escaped_paths_are_the_same_paths(connection: RawConnection) -> None:
+    """/%68ealth is /health."""
+    connection.send(request_bytes("GET", "/%68ealth"))
+    assert connection.receive().status == 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"hello\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /health\r\n\r\n",
+        b"GET /health HTTP/9.9\r\nHost: g\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost g\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: g\r\nBad Name: x\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: g\r\nX: a\x00b\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /hea lth HTTP/1.1\r\nHost: g\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: g\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\nHost: g\r\n\r\n",
+        b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: g\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: g\r\nX: " + b"a" * 40_000 + b"\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: g\r\n" + b"X: a\r\n" * 101 + b"\r\n",
+    ],
+)
+def test_what_is_not_http_is_400_and_closed(port: int, connection: RawConnection, data: bytes) -> None:
+    """Malformed, ambiguous or oversized headers."""
+    connection.send(data)
+    response = connection.receive()
+    assert_refused(response, 400, "invalid_request")
+    assert response.headers["connection"] == "close"
+    assert connection.is_closed_by_server()
+    assert_serves(port)
+
+
+def test_an_endless_header_is_cut_off(connection: RawConnection) -> None:
+    """The limit holds before the header is whole, also inside one field."""
+    connection.send(b"GET /health HTTP/1.1\r\nHost: g\r\nX: ")
+    for _ in range(10):
+        connection.send(b"a" * 40_000)
+    assert_refused(connection.receive(), 400, "invalid_request")
+
+
+def test_a_slow_header_is_cut_off(connection: RawConnection) -> None:
+    """A header that does not end in time is refused with the envelope."""
+    connection.send(b"GET /health HTTP/1.1\r\nHost: g\r\n")
+    assert_refused(connection.receive(), 400, "invalid_request")
+    assert connection.is_closed_by_server()
+
+
+def test_an_idle_connection_is_closed_without_a_word(port: int) -> None:
+    """Before the first request, after blank lines, and after an answered request."""
+    for data in (b"", b"\r\n\r\n"):
+        with RawConnection(port) as connection:
+            connection.send(data)
+            assert connection.is_closed_by_server()
+    with RawConnection(port) as connection:
+        connection.send(request_bytes("GET", "/health"))
+        connection.receive()
+        assert connection.is_closed_by_server()
+
+
+def test_a_trailer_is_no_header(connection: RawConnection, backend: ScriptedBackend) -> None:
+    """A credential that comes after the body is not one."""
+    head = request_bytes("POST", QUERY, headers=("Transfer-Encoding: chunked", "Content-Type: application/json"))
+    body = chunked_bytes(BODY, 65_536).removesuffix(b"\r\n") + b"Authorization: Bearer smuggled\r\n\r\n"
+    connection.send(head + body)
+    assert connection.receive().status == 200
+    assert "authorization" not in backend.metadata
+
+
+def test_an_http_1_0_client_is_served_and_closed(connection: RawConnection) -> None:
+    """Without Host and without keep-alive."""
+    connection.send(b"GET /health HTTP/1.0\r\n\r\n")
+    response = connection.receive()
+    assert (response.status, response.headers["connection"]) == (200, "close")
+    assert connection.is_closed_by_server()
+
+
+def test_an_upgrade_is_ignored(connection: RawConnection) -> None:
+    """Clients that offer h2c get their answer in HTTP/1.1, bodies included."""
+    offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
+    connection.send(request_bytes("GET", "/health", headers=offer))
+    assert connection.receive().status == 200
+    connection.send(request_bytes("POST", QUERY, BODY, headers=offer))
+    assert connection.receive().status == 200
+
+
+def test_the_description_is_public_json(connection: RawConnection) -> None:
+    """No credential is needed; it is not stored either."""
+    connection.send(request_bytes("GET", "/openapi.json"))
+    response = connection.receive()
+    assert (response.status, response.json["openapi"]) == (200, "3.1.0")
+    assert response.headers["cache-control"] == "no-store"
