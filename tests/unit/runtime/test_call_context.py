@@ -21,7 +21,7 @@ def unbound() -> Iterator[None]:
 def test_the_request_id_is_passed_on() -> None:
     """A hop inside a call carries the caller's request id."""
     bind_call("r-1", None)
-    assert (request_id(), outgoing_metadata()) == ("r-1", (("x-request-id", "r-1"),))
+    assert ("r-1", (("x-request-id", "r-1"),)) == (request_id(), outgoing_metadata())
 
 
 def test_a_hop_never_outlives_the_callers_deadline() -> None:
@@ -30,12 +30,12 @@ def test_a_hop_never_outlives_the_callers_deadline() -> None:
     assert remaining_s(100.0) <= 5.0
     assert remaining_s(1.0) <= 1.0
     bind_call("r-1", -3.0)
-    assert remaining_s(1.0) == 0.0
+    assert 0.0 == remaining_s(1.0)
 
 
 def test_without_a_deadline_the_default_holds() -> None:
     """Outside of calls, and in calls without a deadline, the caller's default is used."""
-    assert remaining_s(7.0) == 7.0
+    assert 7.0 == remaining_s(7.0)
 
 
 def test_another_thread_sees_nothing_of_the_call() -> None:
@@ -45,4 +45,4 @@ def test_another_thread_sees_nothing_of_the_call() -> None:
     thread = threading.Thread(target=lambda: seen.append(outgoing_metadata()))
     thread.start()
     thread.join()
-    assert seen == [()]
+    assert [()] == seen

@@ -36,7 +36,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             str(here / "rules_under_test.proto"),
         ]
     )
-    assert status == 0
+    assert 0 == status
     pool = descriptor_pool.Default()
     for file in descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes()).file:
         pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
@@ -137,9 +137,9 @@ def test_uuids_become_lower_case_in_place(request_of: Build) -> None:
     """Two spellings of one UUID are one value from validation on, in single, repeated and nested fields."""
     request = request_of(after=A.upper(), record_ids=[B.upper()], sources=[{"record_id": A.upper(), "revision": 1}])
     validate(request)
-    assert [request.after, request.record_ids[0], request.sources[0].record_id] == [A, B, A]
+    assert [A, B, A] == [request.after, request.record_ids[0], request.sources[0].record_id]
 
 
 def test_a_message_without_rules_costs_nothing(messages: dict[str, Any]) -> None:
     """Internal messages have no steps, so that validating them is a look-up."""
-    assert compile_validator(messages["Bare"].DESCRIPTOR).steps == ()
+    assert () == compile_validator(messages["Bare"].DESCRIPTOR).steps

@@ -13,4 +13,4 @@ ROOT = Path(__file__).parents[3]
 def test_the_version_is_that_of_the_package() -> None:
     """What /health reports is what was installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == VERSION
+    assert VERSION == project["version"]

@@ -1,0 +1,122 @@
+"""Lines of an import file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cli.import_lines import command_from_line
+from services.domain.errors import InvalidRequest
+from tests.harness.builders import SPACE, provenance_json, record_json, reference
+
+A = "0f8fad5b-d9cb-469f-a165-70867728950e"
+B = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+
+
+def line(**members: Any) -> bytes:
+    """Return a line with a key and members."""
+    return json.dumps({"idempotency_key": "k", **members}).encode()
+
+
+def relation(**members: Any) -> dict[str, Any]:
+    """Return an assertion between two records that the same file makes."""
+    ends = {"source": {"created_by": "a"}, "target": {"created_by": "b"}}
+    return {**ends, "kind": "supports", "provenance": provenance_json(), **members}
+
+
+def test_a_create_line_is_the_body_of_the_route() -> None:
+    """The record is decoded exactly as the gateway would."""
+    command = command_from_line(line(operation={"type": "create", "record": record_json("Nectar", tags=["x"])}))
+    assert (
+        command.idempotency_key,
+        command.create_record.record.content.primary,
+        list(command.create_record.record.tags),
+    ) == ("k", "Nectar", ["x"])
+
+
+@pytest.mark.parametrize(
+    ("operation", "field"),
+    [
+        ({"type": "update", "record_id": A, "expected_revision": 2, "record": record_json()}, "update_record"),
+        ({"type": "delete", "record_id": A, "expected_revision": 2}, "delete_record"),
+        ({"type": "retire", "relation_id": A, "expected_revision": 1, "evidence_ref": "e"}, "retire_relation"),
+        ({"type": "restore", "relation_id": A, "expected_revision": 1, "evidence_ref": "e"}, "restore_relation"),
+        (
+            {
+                "type": "review",
+                "relation_id": A,
+                "expected_revision": 1,
+                "evidence_ref": "e",
+                "disposition": "approved",
+            },
+            "review_relation",
+        ),
+        ({"type": "assert", "relation": relation()}, "assert_relation"),
+        (
+            {
+                "type": "derive",
+                "record": record_json(),
+                "derivation": {
+                    "sources": [{"created_by": "a"}, reference(B, 3)],
+                    "method": "m",
+                    "method_revision": "1",
+                    "evidence_ref": "e",
+                },
+            },
+            "derive_record",
+        ),
+    ],
+)
+def test_every_operation_of_the_command_routes_is_known(operation: dict[str, Any], field: str) -> None:
+    """Each documented type becomes the command of the same meaning."""
+    assert field == command_from_line(line(operation=operation)).WhichOneof("operation")
+
+
+def test_references_are_by_id_or_by_the_key_that_made_the_record() -> None:
+    """Both forms may be mixed; order is kept."""
+    body = relation(target=reference(A, 4), evidence_sources=[{"created_by": "c"}, reference(B, 2)])
+    assertion = command_from_line(line(operation={"type": "assert", "relation": body})).assert_relation
+    assert (
+        assertion.source.created_by,
+        assertion.target.record.record_id,
+        assertion.target.record.revision,
+    ) == ("a", A, 4)
+    assert ["c", ""] == [item.created_by for item in assertion.evidence_sources]
+
+
+def test_a_vector_travels_as_float32() -> None:
+    """An embedding line may name the record by the key that made it."""
+    command = command_from_line(line(created_by="a", space=SPACE, vector=[1, 0.5, -2]))
+    assert ("a", bytes.fromhex("0000803f0000003f000000c0")) == (
+        command.attach_embedding.record.created_by,
+        command.attach_embedding.vector,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "member"),
+    [
+        (b"[]", None),
+        (b"{", None),
+        (line(operation={"type": "merge"}), "operation.type"),
+        (line(operation={"type": "create", "record": record_json(), "extra": 1}), "operation.extra"),
+        (line(scope={}, operation={"type": "create", "record": record_json()}), "scope"),
+        (
+            line(operation={"type": "create", "record": record_json(event_time_millis=1.5)}),
+            "operation.record.event_time_millis",
+        ),
+        (line(operation={"type": "assert", "relation": relation(source={"created_by": 1})}), "created_by"),
+        (
+            line(operation={"type": "assert", "relation": relation(source={"record_id": A})}),
+            "operation.relation.source.revision",
+        ),
+        (line(created_by="a", space=SPACE, vector=["1"]), "vector[0]"),
+    ],
+)
+def test_a_bad_line_names_the_member_at_fault(text: bytes, member: str | None) -> None:
+    """Nothing is guessed: a line is one of the documented bodies or it is refused."""
+    with pytest.raises(InvalidRequest) as caught:
+        command_from_line(text)
+    assert member == caught.value.member

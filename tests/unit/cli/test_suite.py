@@ -1,0 +1,81 @@
+"""Where the processes of a suite listen and find each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.backoff import RestartBackoff
+from cli.suite import GATEWAY, MEMORY, PROCESSES, STORAGE, NotRunning, find_address, plan_layout
+
+
+def test_sockets_are_in_the_data_directory_and_private(tmp_path: Path) -> None:
+    """Nothing but the owner can reach the services."""
+    layout = plan_layout(tmp_path, "127.0.0.1", 7474)
+    assert f"unix:{tmp_path}/run/memory.sock" == layout.address(MEMORY)
+    assert 0o700 == (layout.socket_directory.stat().st_mode & 0o777)
+
+
+def test_a_path_too_long_for_a_socket_moves_the_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel allows 107 bytes; deeper data directories keep working, and a restart finds the same place."""
+    short = tmp_path / "t"
+    short.mkdir()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(short))
+    deep = tmp_path / ("d" * 90)
+    deep.mkdir()
+    layout = plan_layout(deep, "127.0.0.1", 7474)
+    assert short == layout.socket_directory.parent
+    assert layout.socket_directory == plan_layout(deep, "127.0.0.1", 7474).socket_directory
+
+
+def test_a_directory_that_somebody_else_can_enter_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket directory in a shared place must not have been prepared by another user."""
+    short = tmp_path / "t"
+    short.mkdir()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(short))
+    deep = tmp_path / ("d" * 90)
+    deep.mkdir()
+    plan_layout(deep, "127.0.0.1", 7474).socket_directory.chmod(0o777)
+    with pytest.raises(PermissionError):
+        plan_layout(deep, "127.0.0.1", 7474)
+
+
+def test_every_service_learns_where_the_others_are(tmp_path: Path) -> None:
+    """The environment names each service but the gateway, and the verifier key."""
+    environment = plan_layout(tmp_path, "127.0.0.1", 7474).environment()
+    assert {
+        "WAGGLE_STORAGE_ADDRESS",
+        "WAGGLE_IDENTITY_ADDRESS",
+        "WAGGLE_MEMORY_ADDRESS",
+        "WAGGLE_RETRIEVAL_ADDRESS",
+        "WAGGLE_VERIFIER_KEY_FILE",
+    } == set(environment)
+
+
+def test_the_gateway_drains_first_and_storage_last() -> None:
+    """No service outlives one that it needs."""
+    order = sorted(PROCESSES, key=lambda process: process.drain_rank)
+    assert (GATEWAY, STORAGE) == (order[0], order[-1])
+
+
+def test_a_note_leads_commands_to_the_suite(tmp_path: Path) -> None:
+    """While a suite runs its addresses can be found; afterwards the answer says how to start one."""
+    layout = plan_layout(tmp_path, "127.0.0.1", 7474)
+    layout.write_suite_file()
+    assert layout.address(MEMORY) == find_address(tmp_path, "memory")
+    layout.remove_suite_file()
+    with pytest.raises(NotRunning, match="waggle serve"):
+        find_address(tmp_path, "memory")
+
+
+def test_an_ipv6_host_stands_in_brackets_in_the_url(tmp_path: Path) -> None:
+    """URLs need the brackets, sockets do not."""
+    assert "http://[::1]:7474" == plan_layout(tmp_path, "::1", 7474).url
+
+
+def test_restarts_slow_down_and_are_forgiven() -> None:
+    """Delays double up to a bound; a calm run starts the series anew."""
+    backoff = RestartBackoff(first_s=1.0, longest_s=5.0, calm_s=10.0)
+    assert [1.0, 2.0, 4.0, 5.0, 5.0] == [backoff.next_delay_s(0.1) for _ in range(5)]
+    assert 1.0 == backoff.next_delay_s(11.0)
