@@ -28,11 +28,23 @@ Answer = Callable[[Any, grpc.ServicerContext], dict[str, Any]]
 
 SCOPE = {"project_id": "p", "agent_id": "a", "visibility": 2}
 HEALTHY = {"contract_version": 1, "status": 1, "version": "1"}
+FOUND_NOTHING = {"contract_version": 1, "scope": SCOPE, "mode": 1, "ranking_version": "bm25_v1"}
+
+
+def answering(**fields: Any) -> Answer:
+    """An answer that is always the same."""
+
+    def answer(_request: Any, _context: grpc.ServicerContext) -> dict[str, Any]:
+        return fields
+
+    return answer
 
 
 @dataclass
 class ScriptedBackend:
     """Answers every routed method: with `answers` of its name, else with an empty success.
+
+    Health and lexical search answer properly from the start.
 
     Attributes:
         answers: Method name -> function of (request message, context) that returns the response's fields.
@@ -48,6 +60,7 @@ class ScriptedBackend:
 
     def __post_init__(self) -> None:
         self.address = f"unix:{self.directory}/backend.sock"
+        self.answers.update(GetHealth=answering(**HEALTHY), SearchLexical=answering(**FOUND_NOTHING))
         self._descriptors = Descriptors.load()
         self._methods = {
             f"/{service.full_name}/{method.name}": method

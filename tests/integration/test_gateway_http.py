@@ -5,13 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from services.gateway.settings import HttpLimits
 from tests.harness.raw_http import RawConnection, RawResponse, chunked_bytes, request_bytes
-from tests.harness.running_gateway import HEALTHY, ScriptedBackend, running_gateway
+from tests.harness.running_gateway import ScriptedBackend, running_gateway
 
 LIMITS = HttpLimits(header_timeout_s=1.0, body_timeout_s=1.0, idle_timeout_s=1.5, linger_s=3.0, drain_s=2.0)
 
@@ -45,7 +44,6 @@ def padded(path: str, size: int) -> bytes:
 @pytest.fixture(scope="module")
 def module_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedBackend]:
     backend = ScriptedBackend(tmp_path_factory.mktemp("backend"))
-    backend.answers["GetHealth"] = lambda request, context: HEALTHY
     yield backend
     backend.stop()
 
@@ -159,7 +157,7 @@ def test_chunks_are_refused_before_the_rest_is_sent(connection: RawConnection) -
 
 
 def test_expect_continue_is_answered_only_when_the_body_is_wanted(port: int, backend: ScriptedBackend) -> None:
-    """Within the limit: 100, then the answer. Over it, on an unknown route or with two credentials: the refusal alone."""
+    """Within the limit: 100, then the answer. Over it, or without a route: the refusal alone."""
     expect = "Expect: 100-continue"
     with RawConnection(port) as wanted:
         head, body = request_bytes("POST", QUERY, BODY, headers=(expect,)).split(b"\r\n\r\n", 1)
