@@ -11,9 +11,9 @@ import sys
 from services.identity.authority import Authority
 from services.identity.verifier_key import VerifierKeyProblem, load_verifier_key
 from services.memory.access import PartitionAccess
-from services.memory.import_servicer import ImportServicer
-from services.memory.relation_servicer import RelationServicer
 from services.memory.servicer import MemoryServicer
+from services.memory.servicer_import import ImportServicer
+from services.memory.servicer_relations import RelationServicer
 from services.memory.settings import settings_from_environment
 from services.runtime.admission import AdmissionPool
 from services.runtime.server import CannotStart, Registry, serve

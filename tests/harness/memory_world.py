@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -86,9 +87,12 @@ class MemoryWorld:
             verifier_of(VERIFIER_KEY, token),
             change,
         )
-        write = Put(keys.credential_key(token.credential_id), encode_credential(credential))
-        self.store.commit(Commit([PartitionCommit(IDENTITY_PARTITION, writes=[write])]))
+        self.put(IDENTITY_PARTITION, keys.credential_key(token.credential_id), encode_credential(credential))
         return token
+
+    def put(self, partition: bytes, key: bytes, value: bytes) -> None:
+        """Write a value past all rules."""
+        self.store.commit(Commit([PartitionCommit(partition, writes=[Put(key, value)])]))
 
     def authorization(self, token: Token | None = None) -> tuple[tuple[str, str], ...]:
         """Metadata of a call with a key."""
@@ -136,6 +140,11 @@ class MemoryWorld:
         for page in self.store.changed_since(partition, 0):
             rows += page.rows
         return {row.key: row.value for row in rows}
+
+
+def scope_of(**members: Any) -> Scope:
+    """SCOPE with other members."""
+    return replace(SCOPE, **members)
 
 
 def record_input(text: str = "hello", **members: Any) -> RecordInput:
