@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -69,19 +69,16 @@ class _LevelDBSnapshot:
                 # A walk over a whole partition must not push everything else out of the cache.
                 is_short = 0 < row_limit <= _CACHED_SCAN_ROWS_MAX
                 with self._handle.iterator(
-                    start=start, stop=end, reverse=reverse, verify_checksums=True, fill_cache=is_short
-                ) as walk:
-                    if not byte_limit:
-                        rows = list(islice(walk, row_limit)) if row_limit else list(walk)
-                        return Scan(rows, bool(row_limit) and next(walk, None) is not None)
-                    rows = []
-                    value_bytes = 0
-                    for row in walk:
-                        rows.append(row)
-                        value_bytes += len(row[1])
-                        if value_bytes >= byte_limit or len(rows) == row_limit:
-                            return Scan(rows, next(walk, None) is not None)
-                    return Scan(rows, more=False)
+                    # plyvel walks backwards past a row that stands exactly at the start when it is the first it
+                    # meets; so it gets no start, and the walk is ended here.
+                    start=None if reverse else start,
+                    stop=end,
+                    reverse=reverse,
+                    verify_checksums=True,
+                    fill_cache=is_short,
+                ) as iterator:
+                    walk = takewhile(lambda row: row[0] >= start, iterator) if reverse else iterator
+                    return _bounded(walk, row_limit, byte_limit)
             except plyvel.Error as error:
                 raise _engine_error(error) from error
 
@@ -198,6 +195,20 @@ class LevelDBEngineFactory:
         except plyvel.Error as error:
             raise _engine_error(error) from error
         return LevelDBEngine(database)
+
+
+def _bounded(walk: Iterator[tuple[bytes, bytes]], row_limit: int, byte_limit: int) -> Scan:
+    if not byte_limit:
+        rows = list(islice(walk, row_limit)) if row_limit else list(walk)
+        return Scan(rows, bool(row_limit) and next(walk, None) is not None)
+    rows = []
+    value_bytes = 0
+    for row in walk:
+        rows.append(row)
+        value_bytes += len(row[1])
+        if value_bytes >= byte_limit or len(rows) == row_limit:
+            return Scan(rows, next(walk, None) is not None)
+    return Scan(rows, more=False)
 
 
 def _engine_error(error: plyvel.Error) -> EngineError:

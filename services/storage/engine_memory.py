@@ -149,7 +149,8 @@ class MemoryEngine:
         """Apply operations in order, atomically. Raises EngineClosed."""
         with self._lock:
             self._check_open()
-            self._contents.apply(operations)
+            # Read to the end first: operations that fail half-way must leave nothing behind.
+            self._contents.apply(list(operations))
 
     def close(self) -> None:
         """Close every snapshot; the contents stay for the next opening. Safe to repeat."""
