@@ -11,7 +11,7 @@ from services.retrieval.candidates import eligible_corpus, examine_candidates
 from services.retrieval.channels import ChannelRanking, rank_lexical, rank_semantic
 from services.retrieval.corpus import Corpus
 from services.retrieval.examination import Examination, Selection
-from services.retrieval.fusion import FusedRow, fuse_rankings, rank_contribution
+from services.retrieval.fusion import FusedRow, fuse_rankings, rank_contributions
 from services.retrieval.partition import Partition
 from services.retrieval.seed import HybridSeed, LexicalSeed, Seed, SemanticSeed
 from services.retrieval.selection import BaseHit, BaseSelection, RankContribution
@@ -128,6 +128,8 @@ def _hybrid_hits(
 ) -> tuple[BaseHit, ...]:
     profile = seed.profile
     lexical_scores, semantic_scores = lexical.scores.tolist(), semantic.scores.tolist()
+    lexical_parts = rank_contributions(profile.lexical_weight, profile.rank_constant, len(lexical_scores))
+    semantic_parts = rank_contributions(profile.semantic_weight, profile.rank_constant, len(semantic_scores))
     cosines = _other_cosines(
         corpus, seed.space, seed.vector, [part.row for part in fused if part.semantic_rank is None]
     )
@@ -135,12 +137,12 @@ def _hybrid_hits(
     for row, score, lexical_rank, semantic_rank in fused:
         lexical_part = semantic_part = None
         if lexical_rank is not None:
-            contribution = rank_contribution(profile.lexical_weight, profile.rank_constant, lexical_rank)
-            lexical_part = RankContribution(lexical_rank, lexical_scores[lexical_rank - 1], contribution)
+            index = lexical_rank - 1
+            lexical_part = RankContribution(lexical_rank, lexical_scores[index], lexical_parts[index])
         if semantic_rank is not None:
-            cosine = semantic_scores[semantic_rank - 1]
-            contribution = rank_contribution(profile.semantic_weight, profile.rank_constant, semantic_rank)
-            semantic_part = RankContribution(semantic_rank, cosine, contribution)
+            index = semantic_rank - 1
+            cosine: float | None = semantic_scores[index]
+            semantic_part = RankContribution(semantic_rank, semantic_scores[index], semantic_parts[index])
         else:
             cosine = cosines.get(row)
         hits.append(BaseHit(row, score, lexical_part, semantic_part, cosine))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CANDIDATE_ENTRY_BYTES = 24
 """Logical size of a candidate entry: the record id (16 bytes) as key and the revision (8 bytes) as value."""
 
-_EXAMINATIONS_MAX = 8
+_EXAMINATIONS_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)

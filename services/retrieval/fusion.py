@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,16 +21,17 @@ class FusedRow(NamedTuple):
     semantic_rank: int | None
 
 
-def rank_contribution(weight: float, rank_constant: int, rank: int) -> float:
-    """One channel's part of a fused score: weight / (constant + rank), ranks from 1, float64."""
-    return weight / (rank_constant + rank)
+@lru_cache(maxsize=64)
+def rank_contributions(weight: float, rank_constant: int, count: int) -> tuple[float, ...]:
+    """One channel's parts of fused scores: weight / (constant + rank) for ranks from 1 to `count`, float64."""
+    return tuple(weight / (rank_constant + rank) for rank in range(1, count + 1))
 
 
 def fuse_rankings(
     lexical: Sequence[int],
     semantic: Sequence[int],
     profile: HybridRankingProfile,
-    id_rank: Sequence[int] | npt.NDArray[np.int32],
+    id_rank: npt.NDArray[np.int32],
 ) -> list[FusedRow]:
     """Combine two rankings into one.
 
@@ -37,7 +39,7 @@ def fuse_rankings(
         lexical: Rows, best first, no repeats, already cut to the candidate limit.
         semantic: Likewise.
         profile: Weights and rank constant.
-        id_rank: Position of each row in ascending record id order, for ties.
+        id_rank: (rows,) position of each row in ascending record id order, for ties.
 
     Returns:
         Every row once, highest score first, equal scores in ascending record id order. An absent channel adds nothing;
@@ -46,13 +48,15 @@ def fuse_rankings(
     Units: scores are dimensionless float64 in [0, (lexical_weight + semantic_weight) / (rank_constant + 1)].
     Source: Cormack, Clarke, Buettcher, SIGIR 2009; weights and tie rule are the contract's.
     """
-    lexical_rank = {row: rank for rank, row in enumerate(lexical, start=1)}
-    semantic_rank = {row: rank for rank, row in enumerate(semantic, start=1)}
     constant = profile.rank_constant
-    scores: dict[int, float] = {
-        row: rank_contribution(profile.lexical_weight, constant, rank) for row, rank in lexical_rank.items()
-    }
-    for row, rank in semantic_rank.items():
-        scores[row] = scores.get(row, 0.0) + rank_contribution(profile.semantic_weight, constant, rank)
-    ordered = sorted(scores, key=lambda row: (-scores[row], id_rank[row]))
-    return [FusedRow(row, scores[row], lexical_rank.get(row), semantic_rank.get(row)) for row in ordered]
+    scores = dict(zip(lexical, rank_contributions(profile.lexical_weight, constant, len(lexical)), strict=True))
+    semantic_parts = rank_contributions(profile.semantic_weight, constant, len(semantic))
+    for row, part in zip(semantic, semantic_parts, strict=True):
+        scores[row] = scores.get(row, 0.0) + part
+    rows = np.fromiter(scores, np.int64, len(scores))
+    order = np.lexsort((id_rank[rows], -np.fromiter(scores.values(), np.float64, len(scores))))
+    lexical_rank = dict(zip(lexical, range(1, len(lexical) + 1), strict=True)).get
+    semantic_rank = dict(zip(semantic, range(1, len(semantic) + 1), strict=True)).get
+    best = rows[order].tolist()
+    parts = zip(best, map(scores.__getitem__, best), map(lexical_rank, best), map(semantic_rank, best), strict=True)
+    return list(map(FusedRow._make, parts))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from services.retrieval.allocator import release_free_memory
 from services.retrieval.answer_encoder import AnswerEncoder
 from services.retrieval.partition import Partition
 from services.retrieval.partition_loading import LOADED_PREFIXES, PartitionLoader, apply_changes
@@ -19,7 +20,7 @@ from services.runtime.logging import get_logger
 from services.storage.contract import Row, Store
 from services.storage.errors import CommitConflict, StorageUnavailable
 
-LOAD_PAGE_BYTES: Final = 4 * 1024 * 1024
+LOAD_PAGE_BYTES: Final = 1024 * 1024
 _LOAD_ATTEMPTS: Final = 3
 
 log = get_logger()
@@ -149,6 +150,7 @@ class Replica:
                 continue
             entry.head, entry.incarnation = page.head, page.incarnation
             break
+        release_free_memory()
         self._account(partition_id, entry)
         log.info("partition_loaded", partition=partition_id.hex()[:16], head=entry.head, bytes=entry.memory_bytes)
 
