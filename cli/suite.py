@@ -14,7 +14,7 @@ SUITE_FILE = "suite.json"
 RUN_DIRECTORY = "run"
 # The kernel's limit for a socket path is 107 bytes and a terminating zero.
 _SOCKET_PATH_BYTES_MAX = 107
-_LONGEST_SOCKET_NAME = "retrieval.sock"
+_LONGEST_SOCKET_NAME = "consolidation.sock"
 
 
 class NotRunning(Exception):
@@ -40,10 +40,11 @@ STORAGE = ServiceProcess("storage", "services.storage", 3)
 IDENTITY = ServiceProcess("identity", "services.identity", 2)
 MEMORY = ServiceProcess("memory", "services.memory", 1)
 RETRIEVAL = ServiceProcess("retrieval", "services.retrieval", 1)
+CONSOLIDATION = ServiceProcess("consolidation", "services.consolidation", 1)
 GATEWAY = ServiceProcess("gateway", "services.gateway", 0)
 
 # In the order in which they are started: what the others need comes first.
-PROCESSES = (STORAGE, IDENTITY, MEMORY, RETRIEVAL, GATEWAY)
+PROCESSES = (STORAGE, IDENTITY, MEMORY, RETRIEVAL, CONSOLIDATION, GATEWAY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,6 +266,7 @@ def gateway_process(backend: ScriptedBackend, *arguments: str) -> subprocess.Pop
         "WAGGLE_IDENTITY_ADDRESS": backend.address,
         "WAGGLE_MEMORY_ADDRESS": backend.address,
         "WAGGLE_RETRIEVAL_ADDRESS": backend.address,
+        "WAGGLE_CONSOLIDATION_ADDRESS": backend.address,
     }
     return subprocess.Popen(
         [sys.executable, "-m", "services.gateway", *arguments],

@@ -49,6 +49,7 @@ def test_every_service_learns_where_the_others_are(tmp_path: Path) -> None:
         "WAGGLE_IDENTITY_ADDRESS",
         "WAGGLE_MEMORY_ADDRESS",
         "WAGGLE_RETRIEVAL_ADDRESS",
+        "WAGGLE_CONSOLIDATION_ADDRESS",
         "WAGGLE_VERIFIER_KEY_FILE",
     } == set(environment)
 

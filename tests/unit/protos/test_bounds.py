@@ -23,6 +23,7 @@ HUNDRED = {"min_int": 1, "max_int": 100}
 SCAN = {"min_int": 1, "max_int": 10000}
 SCAN_BYTES = {"min_int": 1, "max_int": 268435456, "reason": "retrieval_scan_limit"}
 ROOTS = {"uuid": True, "min_items": 1, "max_items": 16, "unique": True}
+JOB = {"job_id": UUID, "expected_revision": REVISION}
 SOURCES = {"max_items": 16, "unique": True, "unique_by": "record_id"}
 
 # By message; fields that are not named have no rule.
@@ -48,6 +49,43 @@ DOCUMENTED: dict[str, dict[str, dict[str, Any]]] = {
     "common.v1.RelationProvenance": {"method": NAME, "method_revision": NAME, "evidence_ref": REFERENCE},
     "common.v1.Scope": {"project_id": NAME, "mission_id": NAME, "agent_id": NAME},
     "common.v1.SourceRef": {"record_id": UUID, "revision": REVISION},
+    "consolidation.v1.CancelJob": {**JOB, "evidence_ref": REFERENCE},
+    "consolidation.v1.ClaimJob": {**JOB, "worker_id": NAME},
+    "consolidation.v1.ConsolidationAssertion": {"evidence_ref": REFERENCE},
+    "consolidation.v1.ConsolidationOperation": {},
+    "consolidation.v1.ConsolidationSpec": {
+        "sources": {"min_items": 2, "max_items": 16, "unique": True, "unique_by": "record_id"},
+        "objective": {**NAME, "max_bytes": 4096},
+        "policy_ref": REFERENCE,
+        "max_relations": {"min_int": 1, "max_int": 16},
+        "max_attempts": {"min_int": 1, "max_int": 32},
+        "lease_millis": {"min_int": 1000, "max_int": 900000},
+        "max_attempt_millis": {"min_int": 1000, "max_int": 86400000},
+    },
+    "consolidation.v1.ConsolidationUsage": {},
+    "consolidation.v1.CreateJob": {},
+    "consolidation.v1.ExecuteConsolidationCommandRequest": {"contract_version": CONTRACT, "idempotency_key": NAME},
+    "consolidation.v1.FailAttempt": {**JOB, "fence": UUID, "evidence_ref": REFERENCE},
+    "consolidation.v1.InspectJobRequest": {"contract_version": CONTRACT, "job_id": UUID},
+    "consolidation.v1.JobQuery": {"limit": HUNDRED, "scan_limit": {"min_int": 1, "max_int": 1000}, "after": UUID},
+    "consolidation.v1.PublishJob": {
+        **JOB,
+        "fence": UUID,
+        "assertions": {"max_items": 16},
+        "evidence_ref": REFERENCE,
+    },
+    "consolidation.v1.QueryJobsRequest": {"contract_version": CONTRACT},
+    "consolidation.v1.ReadJobContextRequest": {"contract_version": CONTRACT, **JOB, "fence": UUID},
+    "consolidation.v1.ReadJobRevisionRequest": {"contract_version": CONTRACT, "job_id": UUID, "revision": REVISION},
+    "consolidation.v1.ReconcileUsage": {
+        **JOB,
+        "attempt_number": {"min_int": 1, "max_int": 32},
+        "evidence_ref": REFERENCE,
+    },
+    "consolidation.v1.RecoverExpired": {**JOB, "evidence_ref": REFERENCE},
+    "consolidation.v1.RenewLease": {**JOB, "fence": UUID},
+    "consolidation.v1.ReportedUsage": {},
+    "consolidation.v1.UnknownUsage": {},
     "identity.v1.CompanyScopePolicy": {"visibilities": {"min_items": 1, "max_items": 2, "unique": True}},
     "identity.v1.CredentialSpec": {"subject_id": NAME, "capabilities": {"min_items": 1}},
     "identity.v1.GetCredentialRequest": {"credential_id": UUID},

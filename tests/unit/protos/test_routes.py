@@ -45,6 +45,11 @@ DOCUMENTED = {
     "RetrievalService.ListGraphRankingProfiles": ("GET", "/api/v1/memory/graph-ranking-profiles"),
     "RetrievalService.TraverseTypedGraph": ("POST", "/api/v1/memory/graph/typed"),
     "RetrievalService.TraceAncestry": ("POST", "/api/v1/memory/graph"),
+    "ConsolidationService.ExecuteConsolidationCommand": ("POST", "/api/v1/memory/consolidation/commands"),
+    "ConsolidationService.InspectJob": ("POST", "/api/v1/memory/consolidation/inspect"),
+    "ConsolidationService.ReadJobRevision": ("POST", "/api/v1/memory/consolidation/revision"),
+    "ConsolidationService.QueryJobs": ("POST", "/api/v1/memory/consolidation/query"),
+    "ConsolidationService.ReadJobContext": ("POST", "/api/v1/memory/consolidation/context"),
 }
 
 VECTOR_ROUTES = {
@@ -78,6 +83,11 @@ STATUSES = {
     "RetrievalService.SearchGraph": [400, 401, 403, 413, 500, 503],
     "RetrievalService.ListGraphRankingProfiles": [401, 403, 500],
     "RetrievalService.TraverseTypedGraph": [400, 401, 403, 413, 500, 503],
+    "ConsolidationService.ExecuteConsolidationCommand": [400, 401, 403, 404, 409, 413, 500, 503],
+    "ConsolidationService.InspectJob": [400, 401, 403, 404, 409, 413, 500, 503],
+    "ConsolidationService.ReadJobRevision": [400, 401, 403, 404, 409, 413, 500, 503],
+    "ConsolidationService.QueryJobs": [400, 401, 403, 404, 409, 413, 500, 503],
+    "ConsolidationService.ReadJobContext": [400, 401, 403, 404, 409, 413, 500, 503],
 }
 
 # Routes that take a retrieval slot, and therefore may answer 503.
@@ -94,6 +104,11 @@ WITH_SLOT = {
     "RetrievalService.SearchGraph",
     "RetrievalService.TraverseTypedGraph",
     "RetrievalService.TraceAncestry",
+    "ConsolidationService.ExecuteConsolidationCommand",
+    "ConsolidationService.InspectJob",
+    "ConsolidationService.ReadJobRevision",
+    "ConsolidationService.QueryJobs",
+    "ConsolidationService.ReadJobContext",
 }
 
 

@@ -1,0 +1,1 @@
+"""Durable consolidation: jobs, leases, fences, and the publication of what external extractors find."""
