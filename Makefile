@@ -10,6 +10,7 @@ STAMP := $(VENV)/.installed
 # Options for pytest, pytest-xdist's included: make test PYTEST="-n 0 tests/unit"
 PYTEST ?= -n 2
 BENCH ?=
+DEMO ?=
 LISTEN ?= 127.0.0.1:7474
 DATA ?= data
 SOURCES := services cli scripts tests $(wildcard benchmarks examples)
@@ -56,7 +57,7 @@ bench: $(STAMP) ## Measure every budget and print figure and budget side by side
 	$(BIN)/python -m benchmarks $(BENCH)
 
 demo: $(STAMP) ## See it work: import a history, search it, read the path to each memory
-	$(BIN)/python -m cli.demo
+	$(BIN)/python -m cli.demo $(DEMO)
 
 serve: $(STAMP) ## Run the suite on LISTEN (127.0.0.1:7474), its data in DATA (data/)
 	$(BIN)/waggle serve --data-dir "$(DATA)" --listen "$(LISTEN)"

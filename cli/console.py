@@ -14,7 +14,10 @@ from rich.table import Table
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
 
-out = Console(highlight=False, soft_wrap=True)
+# Into a pipe or a file nothing is folded to the width of a terminal that is not there.
+_PIPE_WIDTH = 240
+
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -27,7 +30,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
     """Write rows of text under column names. Content is never read as markup."""
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        # An identifier that is cut or folded can be neither read nor copied.
+        table.add_column(column, overflow="fold", no_wrap=column in ("id", "record"))
     for row in rows:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
     out.print(table)
