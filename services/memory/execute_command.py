@@ -77,7 +77,8 @@ def execute_command(partition: MemoryPartition, author: Author, keyed: KeyedComm
         WaggleError: What the operation refuses.
     """
     command = keyed.command
-    original = partition.replayed_receipt(command.family, author.subject_id, keyed.idempotency_key, keyed.digest)
+    key = keys.receipt_key(command.family, author.subject_id, keyed.idempotency_key)
+    original = partition.replayed_receipt(key, keyed.digest)
     if original is not None:
         return Outcome(original, is_replay=True)
     try:
@@ -86,7 +87,7 @@ def execute_command(partition: MemoryPartition, author: Author, keyed: KeyedComm
         if keyed.member and error.member:
             error.member = f"{keyed.member}.{error.member}"
         raise
-    partition.put_receipt(command.family, author.subject_id, keyed.digest, receipt)
+    partition.put_receipt(key, keyed.digest, receipt)
     return Outcome(receipt, is_replay=False)
 
 

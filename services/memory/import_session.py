@@ -1,9 +1,8 @@
-"""One import: commands are gathered into batches, and each batch becomes one durable commit."""
+"""One import: each batch of commands becomes one durable commit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from services.domain.errors import InvalidRequest
 from services.domain.records import SourceRef
@@ -12,13 +11,7 @@ from services.identity.tokens import Token
 from services.memory.access import PartitionAccess, register
 from services.memory.import_commands import BatchResult, ImportItem, ImportOutcome, batch_keys, import_commands
 from services.memory.partition import MemoryPartition
-from services.storage.contract import KEYS_MAX
 from services.storage.transaction import Transaction, run_transaction
-
-BATCH_COMMANDS_DEFAULT: Final = 1_024
-BATCH_BYTES: Final = 8 * 1024 * 1024
-# The registration of agent and workspace needs a few keys of its own.
-_BATCH_KEYS_MAX: Final = KEYS_MAX - 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +36,13 @@ class ImportSession:
         progress: What is durable so far.
     """
 
-    def __init__(self, access: PartitionAccess, token: Token, scope: Scope, *, batch_commands: int) -> None:
+    def __init__(self, access: PartitionAccess, token: Token, scope: Scope) -> None:
         """Begin an import.
 
         Args:
             access: Authorizes each batch.
             token: Of the caller.
             scope: Where every command applies.
-            batch_commands: Greatest number of commands in a batch.
 
         Raises:
             Unauthorized: The caller has no valid credential.
@@ -59,39 +51,16 @@ class ImportSession:
         self._access = access
         self._token = token
         self._scope = scope
-        self._batch_commands = batch_commands
-        self._items: list[ImportItem] = []
-        self._bytes = 0
-        self._key_count = 0
+        self._sequence = 0
         self._created: dict[str, SourceRef] = {}
         self.progress = Progress()
         access.check(token, scope)
 
-    @property
-    def is_full(self) -> bool:
-        """The batch has as many commands or bytes as it may."""
-        return len(self._items) >= self._batch_commands or self._bytes >= BATCH_BYTES
-
-    def has_room(self, item: ImportItem, size_bytes: int) -> bool:
-        """Whether the batch can take one more command; a batch without any always can."""
-        if not self._items:
-            return True
-        has_keys = self._key_count + item.key_count_max <= _BATCH_KEYS_MAX
-        return has_keys and not self.is_full and self._bytes + size_bytes <= BATCH_BYTES
-
-    def add(self, item: ImportItem, size_bytes: int) -> None:
-        """Add a command to the batch.
+    def commit(self, items: list[ImportItem]) -> list[ImportOutcome]:
+        """Carry out a batch durably.
 
         Args:
-            item: The command.
-            size_bytes: Its size as a request.
-        """
-        self._items.append(item)
-        self._bytes += size_bytes
-        self._key_count += item.key_count_max
-
-    def commit_batch(self) -> list[ImportOutcome]:
-        """Carry out the batch durably and begin the next one.
+            items: At least one command, within the bounds of `import_batches`.
 
         Returns:
             One outcome for each command, in order.
@@ -101,9 +70,6 @@ class ImportSession:
             Unauthorized: The credential is no longer valid.
             Forbidden: It no longer reaches the scope.
         """
-        items, self._items, self._bytes, self._key_count = self._items, [], 0, 0
-        if not items:
-            return []
         result = self._commit(items)
         self._created.update(result.created)
         replayed = sum(outcome.is_replay for outcome in result.outcomes)

@@ -89,7 +89,9 @@ class MemoryPartition:
 
     def load_records(self, record_ids: Iterable[str]) -> None:
         """Read records ahead, in few rounds; later look-ups find them."""
-        missing = [record_id for record_id in dict.fromkeys(record_ids) if record_id not in self._records]
+        missing = [record_id for record_id in record_ids if record_id not in self._records]
+        if len(missing) > 1:
+            missing = list(dict.fromkeys(missing))
         for first in range(0, len(missing), RECORDS_IN_ONE_READ):
             chunk = missing[first : first + RECORDS_IN_ONE_READ]
             values = self.transaction.get_many(self.id, [keys.record_key(record_id) for record_id in chunk])
@@ -98,13 +100,16 @@ class MemoryPartition:
 
     def load_ancestry(self, record_ids: Iterable[str]) -> None:
         """Read records and their sources ahead, one level of sources after the other."""
-        level = list(dict.fromkeys(record_ids))
+        level = list(record_ids)
         seen = set(level)
         while level and len(seen) <= limits.DEPENDENCY_RECORDS_MAX:
             self.load_records(level)
-            found = [self._records[record_id] for record_id in level]
-            sources = [source.record_id for stored in found if stored is not None for source in stored.state.sources]
-            level = [record_id for record_id in dict.fromkeys(sources) if record_id not in seen]
+            sources: dict[str, None] = {}
+            for record_id in level:
+                stored = self._records[record_id]
+                if stored is not None and stored.state.sources:
+                    sources.update((source.record_id, None) for source in stored.state.sources)
+            level = [record_id for record_id in sources if record_id not in seen]
             seen.update(level)
 
     def keep_record(self, stored: StoredRecord) -> None:
@@ -214,16 +219,18 @@ class MemoryPartition:
 
     # Receipts
 
-    def replayed_receipt(self, family: bytes, subject_id: str, idempotency_key: str, digest: str) -> Receipt | None:
+    def replayed_receipt(self, key: bytes, digest: str) -> Receipt | None:
         """The original receipt when this command was committed before; None when the key is unused.
+
+        Args:
+            key: The `receipt_key` of the command.
+            digest: Digest of the command.
 
         Raises:
             IdempotencyConflict: The key was used with another command.
         """
-        key = keys.receipt_key(family, subject_id, idempotency_key)
         return replayed_receipt(self.transaction.get(self.id, key), digest)
 
-    def put_receipt(self, family: bytes, subject_id: str, digest: str, receipt: Receipt) -> None:
-        """Keep a receipt under its idempotency key."""
-        key = keys.receipt_key(family, subject_id, receipt["idempotency_key"])
+    def put_receipt(self, key: bytes, digest: str, receipt: Receipt) -> None:
+        """Keep a receipt under the `receipt_key` of its command."""
         self.transaction.put(self.id, key, encode_receipt(digest, receipt))

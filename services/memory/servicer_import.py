@@ -11,8 +11,9 @@ from services.memory.access import PartitionAccess
 from services.memory.calls import call_token
 from services.memory.convert_import import import_item_from_message
 from services.memory.convert_requests import scope_from_message
+from services.memory.import_batches import BATCH_COMMANDS_DEFAULT, gather_batches, read_ahead
 from services.memory.import_commands import ImportItem, ImportOutcome, ImportRefused, refused_item
-from services.memory.import_session import BATCH_COMMANDS_DEFAULT, ImportSession
+from services.memory.import_session import ImportSession
 from services.runtime.common_messages import numbers_by_word
 from services.runtime.validation import validate
 from waggle.common.v1 import errors_pb2
@@ -35,33 +36,22 @@ class ImportServicer(import_service_pb2_grpc.ImportServiceServicer):
     ) -> Iterator[pb.ImportCommandsResponse]:
         """Carry out commands in batches, reporting each batch once it is durable."""
         opening, first = _opening(request_iterator)
-        session = ImportSession(
-            self._access,
-            call_token(context),
-            scope_from_message(opening.scope),
-            batch_commands=opening.batch_commands if opening.HasField("batch_commands") else BATCH_COMMANDS_DEFAULT,
-        )
-        batch_start = index = 0
-        try:
-            for message in _messages(first, request_iterator):
-                for command in message.commands:
-                    item, size_bytes = self._item(command), command.ByteSize()
-                    if not session.has_room(item, size_bytes):
-                        outcomes = session.commit_batch()
-                        batch_start = index
-                        yield _progress(session, outcomes)
-                    session.add(item, size_bytes)
-                    index += 1
-                    # At a command that is refused in any case the batch ends too: one before it may be refused first.
-                    if session.is_full or item.refusal is not None:
-                        outcomes = session.commit_batch()
-                        batch_start = index
-                        yield _progress(session, outcomes)
-            outcomes = session.commit_batch()
-        except ImportRefused as refused:
-            yield _refusal(session, batch_start + refused.index, refused.error)
-            return
-        yield _progress(session, outcomes, complete=True)
+        session = ImportSession(self._access, call_token(context), scope_from_message(opening.scope))
+        batch_commands = opening.batch_commands if opening.HasField("batch_commands") else BATCH_COMMANDS_DEFAULT
+        sized_items = self._sized_items(_messages(first, request_iterator))
+        for batch in read_ahead(gather_batches(sized_items, batch_commands=batch_commands)):
+            try:
+                outcomes = session.commit(batch.items)
+            except ImportRefused as refused:
+                yield _refusal(session, batch.start + refused.index, refused.error)
+                return
+            yield _progress(session, outcomes)
+        yield _progress(session, (), complete=True)
+
+    def _sized_items(self, messages: Iterator[pb.ImportCommandsRequest]) -> Iterator[tuple[ImportItem, int]]:
+        for message in messages:
+            for command in message.commands:
+                yield self._item(command), command.ByteSize()
 
     def _item(self, command: pb.ImportCommand) -> ImportItem:
         try:

@@ -73,6 +73,11 @@ class SnapshotReader:
             self._fetch([PartitionRead(partition)])
         return self._heads[partition]
 
+    def version(self, partition: bytes, key: bytes) -> VersionedValue:
+        """Return the value of a key with its version."""
+        known = self._known.get((partition, key))
+        return self.versions(partition, (key,))[0] if known is None else known
+
     def versions(self, partition: bytes, keys: Sequence[bytes]) -> list[VersionedValue]:
         """Return the values of keys with their versions, in the same order."""
         missing = [key for key in keys if (partition, key) not in self._known]

@@ -74,7 +74,12 @@ class Transaction:
 
     def get(self, partition: bytes, key: bytes) -> bytes | None:
         """Return the value of a key, this transaction's own writes included; None when it is absent."""
-        return self.get_many(partition, (key,))[0]
+        write = self._writes.get(partition, {}).get(key)
+        if isinstance(write, Put | Delete):
+            return _value_after(write, None)
+        found = self._reader.version(partition, key)
+        self._expected_keys[partition, key] = found.version
+        return _value_after(write, found.value)
 
     def get_many(self, partition: bytes, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of keys in the same order, as `get` does, in at most one round trip."""
