@@ -27,7 +27,7 @@ from cli.demo_corpus import Corpus, choose_corpus, embedding_commands
 from cli.imports import import_commands, scope_message
 from cli.local_vectors import LatentSpace
 from cli.search import expansion_json, print_graph_page, titles_for
-from cli.suite import MEMORY, VERIFIER_KEY_FILE, find_address
+from cli.suite import MEMORY, PROCESSES, VERIFIER_KEY_FILE, find_address
 from services.identity.bootstrap import bootstrap_tenant
 from services.identity.verifier_key import create_verifier_key
 from services.storage.directory import create_store, open_store
@@ -57,7 +57,7 @@ def main() -> int:
         _heading("1. A store, a company, the suite")
         admin_key = _prepare(data_directory)
         with _suite(data_directory) as url:
-            out.print(f"Five processes are up, HTTP at {url}, data in {data_directory}", markup=False)
+            out.print(f"{len(PROCESSES)} processes are up, HTTP at {url}, data in {data_directory}", markup=False)
             with Gateway(url, admin_key) as gateway:
                 writer_key = _issue_writer(gateway)
             _heading("2. Memories with provenance")
