@@ -11,7 +11,7 @@ last the source's own sources.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -88,6 +88,10 @@ class DependencyCache:
                 raise InvalidRequest(f"needs more than {limits.DEPENDENCY_BYTES_MAX} bytes of dependencies")
         self._states[record_id] = state
         return state
+
+    def exempt(self, states: Mapping[str, RecordState | None]) -> None:
+        """Take over records that the request has read as its roots: looking them up is no dependency work."""
+        self._states.update(states)
 
     @property
     def work(self) -> DependencyWork:

@@ -18,6 +18,8 @@ OUTGOING_COUNT = b"o"
 INCOMING_COUNT = b"i"
 RECEIPT = b"K"
 WORKSPACE = b"W"
+JOB = b"J"
+JOB_HISTORY = b"H"
 
 CREDENTIAL = b"C"
 COMPANY_CREDENTIAL = b"D"
@@ -108,13 +110,32 @@ def receipt_key(family: bytes, subject_id: str, idempotency_key: str) -> bytes:
     """Key of an idempotency receipt.
 
     Args:
-        family: One byte: b"m" memory commands, b"e" embeddings, b"v" reviews, b"r" relations.
+        family: One byte: b"m" memory commands, b"e" embeddings, b"v" reviews, b"r" relations, b"j" consolidation.
         subject_id: Authenticated subject; another credential of the same subject finds the same receipt.
         idempotency_key: As sent.
     """
     subject = subject_id.encode()
     content = len(subject).to_bytes(4, "big") + subject + idempotency_key.encode()
     return RECEIPT + family + hashlib.sha256(content).digest()
+
+
+def job_prefix(owner_id: str) -> bytes:
+    """Prefix of the jobs of one owner.
+
+    The owner stands as its JSON text, whose closing quote ends it: no such text is the beginning of another, so byte
+    order over all jobs is the documented order of a company's list, by JSON text of the owner and then by job id.
+    """
+    return JOB + canonical_bytes(owner_id)
+
+
+def job_key(owner_id: str, job_id: str) -> bytes:
+    """Key of a job."""
+    return job_prefix(owner_id) + id_bytes(job_id)
+
+
+def job_history_key(owner_id: str, job_id: str, revision: int) -> bytes:
+    """Key of a job as it was at a revision."""
+    return JOB_HISTORY + canonical_bytes(owner_id) + id_bytes(job_id) + number_bytes(revision)
 
 
 def company_tag(company_id: str) -> bytes:

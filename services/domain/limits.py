@@ -20,6 +20,13 @@ RECORD_VALUE_BYTES_MAX = 1024 * 1024
 # A relation, and each value of its history, serialized.
 RELATION_VALUE_BYTES_MAX = 16 * 1024
 
+# A job, and each value of its history, serialized.
+JOB_VALUE_BYTES_MAX = 512 * 1024
+JOB_HISTORY_BYTES_MAX = 1024 * 1024
+
+# Canonical job bytes that one page of a list may examine.
+JOB_PAGE_BYTES_MAX = 4 * 1024 * 1024
+
 # Calendar range of event times: 0001-01-01T00:00:00.000Z to 9999-12-31T23:59:59.999Z (docs/decisions/0002).
 EVENT_TIME_MIN_MILLIS = -62_135_596_800_000
 EVENT_TIME_MAX_MILLIS = 253_402_300_799_999

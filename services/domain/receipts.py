@@ -17,11 +17,15 @@ Receipt = dict[str, Any]
 
 RecordAction = Literal["created", "updated", "deleted", "derived"]
 RelationAction = Literal["asserted", "retired", "restored", "reviewed"]
+JobAction = Literal[
+    "created", "claimed", "renewed", "published", "failed", "recovered", "cancelled", "usage_reconciled"
+]
 
 MEMORY_FAMILY = b"m"
 EMBEDDING_FAMILY = b"e"
 REVIEW_FAMILY = b"v"
 RELATION_FAMILY = b"r"
+CONSOLIDATION_FAMILY = b"j"
 
 
 def command_digest(family: bytes, command: dict[str, Any]) -> str:
@@ -114,6 +118,34 @@ def relation_receipt(
         "command_digest": command_digest,
     }
     receipt["receipt_digest"] = _bound_digest("waggle.relation_receipt.v1", partition, receipt)
+    return receipt
+
+
+def job_receipt(
+    *,
+    partition: bytes,
+    idempotency_key: str,
+    job_id: str,
+    revision: int,
+    action: JobAction,
+    author: Author,
+    now_ms: int,
+    job_digest: str,
+    command_digest: str,
+) -> Receipt:
+    """The documented receipt of a consolidation command; its own digest is bound to the partition."""
+    receipt: Receipt = {
+        "contract_version": 1,
+        "idempotency_key": idempotency_key,
+        "job_id": job_id,
+        "revision": revision,
+        "action": action,
+        "author": author.as_json(),
+        "committed_at_millis": now_ms,
+        "job_digest": job_digest,
+        "command_digest": command_digest,
+    }
+    receipt["receipt_digest"] = _bound_digest("waggle.job_receipt.v1", partition, receipt)
     return receipt
 
 

@@ -173,7 +173,6 @@ class Relation:
         """The present review rejects it."""
         return self.review is not None and self.review.disposition == "rejected"
 
-
     def reviewed(self, review: Review) -> Relation:
         """The next revision with a review; the state stays."""
         return replace(self, revision=self.revision + 1, modified_at_millis=review.reviewed_at_millis, review=review)
@@ -219,21 +218,25 @@ def check_temporal_order(kind: RelationKind, source_millis: int, target_millis: 
         raise InvalidRequest("needs a source whose event time is before that of its target", member=member)
 
 
+def provenance_from_json(value: Mapping[str, Any]) -> Provenance:
+    """Read the stored object."""
+    model = value["model"]
+    return Provenance(
+        value["origin"],
+        value["method"],
+        value["method_revision"],
+        value["evidence_ref"],
+        None if model is None else Model(model["provider"], model["model"], model["revision"]),
+    )
+
+
 def relation_input_from_json(value: Mapping[str, Any]) -> RelationInput:
     """Read the stored object."""
-    provenance = value["provenance"]
-    model = provenance["model"]
     return RelationInput(
         source_ref_from_json(value["source"]),
         source_ref_from_json(value["target"]),
         value["kind"],
-        Provenance(
-            provenance["origin"],
-            provenance["method"],
-            provenance["method_revision"],
-            provenance["evidence_ref"],
-            None if model is None else Model(model["provider"], model["model"], model["revision"]),
-        ),
+        provenance_from_json(value["provenance"]),
         value["valid_from_millis"],
         value["valid_until_millis"],
         tuple(map(source_ref_from_json, value.get("evidence_sources", ()))),
