@@ -1,0 +1,23 @@
+"""A partition as plain dictionaries: what the reference searches, and what the replica is filled with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from services.domain.embeddings import Binding, Space
+from services.domain.records import Record
+from services.domain.relations import Relation
+
+
+@dataclass
+class World:
+    """Records, bindings and relations by id, each at its current revision, in order of arrival."""
+
+    now_ms: int = 1_000_000
+    records: dict[str, Record] = field(default_factory=dict)
+    bindings: dict[tuple[str, Space], Binding] = field(default_factory=dict)
+    relations: dict[str, Relation] = field(default_factory=dict)
+
+    def size(self, record_id: str) -> int:
+        """Stored bytes of a record."""
+        return len(self.records[record_id].encode())
