@@ -106,9 +106,8 @@ class GatewayApplication:
         except ClientGone:
             response = None
         except asyncio.CancelledError:
-            if not exchange.connection.is_lost:
-                raise
-            response = None
+            # Either the client has gone, or the drain has run out of patience; the task ends here in both cases.
+            response = None if exchange.connection.is_lost else self._refuse(InternalError(INTERNAL_TEXT))
         except WaggleError as error:
             response = self._refuse(error)
         except Exception as error:

@@ -17,8 +17,9 @@ import grpc
 import pytest
 
 from services.domain.errors import RecordNotFound, RetrievalBusy, StorageInconsistency, WaggleError
+from services.gateway.descriptors import Descriptors
 from services.gateway.error_envelope import INTERNAL_TEXT
-from services.gateway.settings import HttpLimits
+from services.gateway.settings import HttpLimits, address_variable
 from services.runtime.status import STATUS_DETAILS_KEY, status_from_error
 from tests.harness.raw_http import TIMEOUT_S, RawConnection, RawResponse, request_bytes
 from tests.harness.running_gateway import FOUND_NOTHING, HEALTHY, SCOPE, ScriptedBackend, answering, running_gateway
@@ -261,13 +262,8 @@ def test_a_large_vector_body_arrives(port: int, backend: ScriptedBackend) -> Non
 
 
 def gateway_process(backend: ScriptedBackend, *arguments: str) -> subprocess.Popen[str]:
-    environment = {
-        **os.environ,
-        "WAGGLE_IDENTITY_ADDRESS": backend.address,
-        "WAGGLE_MEMORY_ADDRESS": backend.address,
-        "WAGGLE_RETRIEVAL_ADDRESS": backend.address,
-        "WAGGLE_CONSOLIDATION_ADDRESS": backend.address,
-    }
+    packages = {service.file.package for service in Descriptors.load().services()}
+    environment = {**os.environ, **{address_variable(package): backend.address for package in packages}}
     return subprocess.Popen(
         [sys.executable, "-m", "services.gateway", *arguments],
         cwd=ROOT,
@@ -314,6 +310,28 @@ def test_sigterm_lets_running_requests_finish(backend: ScriptedBackend) -> None:
         log = process.stderr.read()
         assert process.wait(TIMEOUT_S) == 0
     assert "secret" not in log
+
+
+def test_a_request_that_outlasts_the_drain_gets_the_envelope(backend: ScriptedBackend) -> None:
+    """It is cancelled in the service and refused as any other failure, not cut off."""
+    entered, cancelled = threading.Event(), threading.Event()
+
+    def wait(request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
+        context.add_callback(cancelled.set)
+        entered.set()
+        cancelled.wait(TIMEOUT_S)
+        return {}
+
+    backend.answers["SearchLexical"] = wait
+    with running_gateway(backend.address, HttpLimits(drain_s=1.0)) as port:
+        connection = RawConnection(port)
+        connection.send(request_bytes("POST", LEXICAL, SEARCH_BODY))
+        assert entered.wait(TIMEOUT_S)
+    with connection:
+        response = connection.receive()
+    assert (response.status, response.code) == (500, "internal_error")
+    assert response.headers["cache-control"] == "no-store"
+    assert cancelled.wait(TIMEOUT_S)
 
 
 def test_a_bad_setting_ends_the_process_with_its_name(backend: ScriptedBackend) -> None:
