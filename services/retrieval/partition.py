@@ -99,3 +99,8 @@ class Partition:
         vectors = self.spaces[space]
         _, wide, norm = unit_query(query)
         return vectors.exact(vectors.slots_of(np.array(rows, np.int32)), wide, norm)
+
+    def receipt_answer(self, space: Space, row: int) -> bytes:
+        """Receipt of a record's binding in a space, as answers carry it; the record must have one."""
+        vectors = self.spaces[space]
+        return vectors.answers[vectors.slot_of(row)]

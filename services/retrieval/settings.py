@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from services.identity import verifier_key
 from services.runtime.admission import SLOTS_DEFAULT, SLOTS_MAX
 from services.runtime.server import CannotStart
 
@@ -33,6 +35,35 @@ class Settings:
     max_scan_bytes: int = 64 * _MEBIBYTE
     max_concurrent_retrievals: int = SLOTS_DEFAULT
     replica_memory_bytes: int = 512 * _MEBIBYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the rest of the suite is.
+
+    Attributes:
+        storage: WAGGLE_STORAGE_ADDRESS, `unix:/path` or `host:port`.
+        verifier_key_file: WAGGLE_VERIFIER_KEY_FILE.
+    """
+
+    storage: str
+    verifier_key_file: Path
+
+
+def addresses_from_environment(environment: Mapping[str, str] | None = None) -> Addresses:
+    """Read the addresses.
+
+    Args:
+        environment: The process environment when None.
+
+    Raises:
+        CannotStart: One is missing.
+    """
+    values = os.environ if environment is None else environment
+    storage, key_file = (values.get(name, "") for name in ("WAGGLE_STORAGE_ADDRESS", verifier_key.ENVIRONMENT_VARIABLE))
+    if not storage or not key_file:
+        raise CannotStart(f"WAGGLE_STORAGE_ADDRESS and {verifier_key.ENVIRONMENT_VARIABLE} must be set")
+    return Addresses(storage, Path(key_file))
 
 
 def settings_from_environment(environment: Mapping[str, str] | None = None) -> Settings:

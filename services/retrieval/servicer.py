@@ -1,0 +1,228 @@
+"""RetrievalService over gRPC: convert, let `access` run it, convert back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import grpc
+
+from services.identity.authority import bearer_token
+from services.retrieval import convert_answers, convert_graph, convert_requests
+from services.retrieval.access import Retrieval, RetrievalAccess
+from services.retrieval.ancestry import walk_ancestry
+from services.retrieval.base_selection import select_base
+from services.retrieval.graph_search import search_graph
+from services.retrieval.profiles import CANDIDATE_SELECTION_VERSION, LEXICAL_VERSION, SEMANTIC_VERSION
+from services.retrieval.seed import Seed
+from services.retrieval.selection import BaseSelection
+from services.retrieval.settings import Settings
+from services.retrieval.typed_graph import walk_typed_graph
+from waggle.retrieval.v1 import graph_search_pb2, retrieval_service_pb2_grpc, searches_pb2
+from waggle.retrieval.v1 import retrieval_service_pb2 as pb
+
+RANKING_VERSION_KEY: Final = "x-qilbee-ranking-version"
+RETRIEVAL_MICROS_KEY: Final = "x-qilbee-retrieval-micros"
+SELECTION_VERSION_KEY: Final = "x-qilbee-candidate-selection-version"
+SCANNED_RECORDS_KEY: Final = "x-qilbee-scanned-records"
+INDEX_BYTES_KEY: Final = "x-qilbee-candidate-index-bytes"
+SCANNED_BYTES_KEY: Final = "x-qilbee-scanned-bytes"
+
+Page = TypeVar("Page")
+ScopedRequest = (
+    pb.SearchSemanticRequest
+    | pb.SearchLexicalRequest
+    | pb.SearchHybridRequest
+    | pb.SearchGraphRequest
+    | pb.TraverseTypedGraphRequest
+    | pb.TraceAncestryRequest
+)
+FlatRequest = pb.SearchSemanticRequest | pb.SearchLexicalRequest | pb.SearchHybridRequest
+
+
+class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
+    """Searches, walks and profile catalogues; see the service's proto for what each method does and refuses."""
+
+    def __init__(self, access: RetrievalAccess, settings: Settings) -> None:
+        """Serve through an access, within an operator's limits."""
+        self._access = access
+        self._settings = settings
+        self._ranking_catalog = convert_answers.ranking_catalog_message(settings)
+        self._graph_ranking_catalog = convert_answers.graph_ranking_catalog_message(settings)
+
+    def SearchSemantic(
+        self, request: pb.SearchSemanticRequest, context: grpc.ServicerContext
+    ) -> pb.SearchSemanticResponse:
+        """Search by vector."""
+        seed = convert_requests.semantic_seed_from_message(request.query, self._settings, member="query")
+        page, micros, headers = self._search(
+            request,
+            context,
+            seed,
+            None,
+            lambda retrieval, selection: convert_answers.semantic_page_message(
+                retrieval.partition, seed, selection, retrieval.cache.work
+            ),
+        )
+        own_headers = ((RANKING_VERSION_KEY, SEMANTIC_VERSION), (RETRIEVAL_MICROS_KEY, str(micros)))
+        context.send_initial_metadata((*own_headers, *headers))
+        return pb.SearchSemanticResponse(contract_version=1, scope=request.scope, page=page)
+
+    def SearchLexical(
+        self, request: pb.SearchLexicalRequest, context: grpc.ServicerContext
+    ) -> pb.SearchLexicalResponse:
+        """Search by text."""
+        page, micros, headers = self._search(
+            request,
+            context,
+            convert_requests.lexical_seed_from_message(request.query, member="query"),
+            convert_requests.scan_bytes_limit_from_message(request.query, self._settings),
+            lambda retrieval, selection: convert_answers.lexical_page_message(
+                retrieval.partition, selection, retrieval.cache.work
+            ),
+        )
+        context.send_initial_metadata(headers)
+        return pb.SearchLexicalResponse(
+            contract_version=1,
+            scope=request.scope,
+            mode=request.mode,
+            ranking_version=LEXICAL_VERSION,
+            page=page,
+            timing=searches_pb2.SearchTiming(retrieval_micros=micros),
+        )
+
+    def SearchHybrid(self, request: pb.SearchHybridRequest, context: grpc.ServicerContext) -> pb.SearchHybridResponse:
+        """Search by text and vector."""
+        seed = convert_requests.hybrid_seed_from_message(request.query, self._settings, member="query")
+        page, micros, headers = self._search(
+            request,
+            context,
+            seed,
+            convert_requests.scan_bytes_limit_from_message(request.query, self._settings),
+            lambda retrieval, selection: convert_answers.hybrid_page_message(
+                retrieval.partition, seed, selection, retrieval.cache.work
+            ),
+        )
+        context.send_initial_metadata(headers)
+        return pb.SearchHybridResponse(
+            contract_version=1,
+            scope=request.scope,
+            mode=request.mode,
+            ranking_version=request.query.ranking_version,
+            page=page,
+            timing=searches_pb2.SearchTiming(retrieval_micros=micros),
+        )
+
+    def _search(
+        self,
+        request: FlatRequest,
+        context: grpc.ServicerContext,
+        seed: Seed,
+        scan_bytes_limit: int | None,
+        page_message: Callable[[Retrieval, BaseSelection], Page],
+    ) -> tuple[Page, int, tuple[tuple[str, str], ...]]:
+        """A flat search: its page, the microseconds that it took, and the headers that all three share."""
+        query = request.query
+        narrowing = convert_requests.narrowing_from_message(query)
+
+        def run(retrieval: Retrieval) -> tuple[Page, int, tuple[tuple[str, str], ...]]:
+            selection = select_base(
+                retrieval.partition,
+                seed,
+                narrowing=narrowing,
+                limit=query.limit,
+                scan_limit=convert_requests.scan_limit_from_message(query),
+                scan_bytes_limit=scan_bytes_limit,
+                after=convert_requests.after_from_message(query),
+                cache=retrieval.cache,
+                now_ms=retrieval.now_ms,
+            )
+            micros = retrieval.elapsed_micros()
+            headers = (
+                (SELECTION_VERSION_KEY, CANDIDATE_SELECTION_VERSION),
+                (SCANNED_RECORDS_KEY, str(selection.scanned_records)),
+                (INDEX_BYTES_KEY, str(selection.candidate_index_bytes)),
+                (SCANNED_BYTES_KEY, str(selection.scanned_bytes)),
+            )
+            return page_message(retrieval, selection), micros, headers
+
+        return self._run(request, context, run)
+
+    def ListRankingProfiles(
+        self, request: pb.ListRankingProfilesRequest, context: grpc.ServicerContext
+    ) -> pb.ListRankingProfilesResponse:
+        """Publish the hybrid profiles."""
+        del request
+        self._access.check(bearer_token(context.invocation_metadata()))
+        return self._ranking_catalog
+
+    def SearchGraph(self, request: pb.SearchGraphRequest, context: grpc.ServicerContext) -> pb.SearchGraphResponse:
+        """Search by a seed and by the typed paths around what it finds."""
+        query = convert_requests.graph_query_from_message(request.query, self._settings)
+
+        def run(retrieval: Retrieval) -> tuple[graph_search_pb2.GraphSearchPage, int]:
+            page = search_graph(retrieval.partition, query, cache=retrieval.cache, now_ms=retrieval.now_ms)
+            micros = retrieval.elapsed_micros()
+            message = convert_graph.graph_page_message(retrieval.partition, query, page, now_ms=retrieval.now_ms)
+            return message, micros
+
+        page, micros = self._run(request, context, run)
+        context.send_initial_metadata(((RETRIEVAL_MICROS_KEY, str(micros)),))
+        return pb.SearchGraphResponse(contract_version=1, scope=request.scope, page=page)
+
+    def ListGraphRankingProfiles(
+        self, request: pb.ListGraphRankingProfilesRequest, context: grpc.ServicerContext
+    ) -> pb.ListGraphRankingProfilesResponse:
+        """Publish the graph profiles."""
+        del request
+        self._access.check(bearer_token(context.invocation_metadata()))
+        return self._graph_ranking_catalog
+
+    def TraverseTypedGraph(
+        self, request: pb.TraverseTypedGraphRequest, context: grpc.ServicerContext
+    ) -> pb.TraverseTypedGraphResponse:
+        """Walk typed relations from given records."""
+        query = request.query
+        expansion = convert_requests.expansion_from_message(query)
+        relation_kinds = convert_requests.relation_kinds_from_message(query)
+
+        def run(retrieval: Retrieval) -> pb.TraverseTypedGraphResponse:
+            graph = walk_typed_graph(
+                retrieval.partition,
+                list(query.root_record_ids),
+                expansion,
+                relation_kinds=relation_kinds,
+                cache=retrieval.cache,
+                now_ms=retrieval.now_ms,
+            )
+            message = convert_graph.typed_graph_message(retrieval.partition, graph, now_ms=retrieval.now_ms)
+            return pb.TraverseTypedGraphResponse(contract_version=1, scope=request.scope, graph=message)
+
+        return self._run(request, context, run)
+
+    def TraceAncestry(
+        self, request: pb.TraceAncestryRequest, context: grpc.ServicerContext
+    ) -> pb.TraceAncestryResponse:
+        """Walk from derived records to their sources."""
+        query = request.query
+        max_depth, node_limit = convert_requests.ancestry_bounds_from_message(query)
+
+        def run(retrieval: Retrieval) -> pb.TraceAncestryResponse:
+            graph = walk_ancestry(
+                retrieval.partition,
+                list(query.root_record_ids),
+                max_depth=max_depth,
+                node_limit=node_limit,
+                cache=retrieval.cache,
+                now_ms=retrieval.now_ms,
+            )
+            message = convert_graph.ancestry_graph_message(retrieval.partition, graph, now_ms=retrieval.now_ms)
+            return pb.TraceAncestryResponse(contract_version=1, scope=request.scope, graph=message)
+
+        return self._run(request, context, run)
+
+    def _run(
+        self, request: ScopedRequest, context: grpc.ServicerContext, function: Callable[[Retrieval], Page]
+    ) -> Page:
+        token = bearer_token(context.invocation_metadata())
+        return self._access.run(token, convert_requests.scope_from_message(request.scope), function)
