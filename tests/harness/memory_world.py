@@ -23,11 +23,11 @@ from services.identity.transitions import Change, issue_credential
 from services.memory.access import PartitionAccess
 from services.memory.commands import AttachEmbedding, Command, CreateRecord, attach_embedding_command
 from services.memory.execute_command import keyed_command
-from services.memory.partition import MemoryPartition
 from services.runtime.admission import AdmissionPool, release_slot
 from services.runtime.identifiers import new_uuid
 from services.storage.contract import Commit, PartitionCommit, Put, Row
 from services.storage.core import LocalStore
+from services.workspace.partition import MemoryPartition
 
 T = TypeVar("T")
 

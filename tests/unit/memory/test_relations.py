@@ -372,9 +372,7 @@ def test_relation_values_are_bounded(world: MemoryWorld, pair: tuple[SourceRef, 
     """A relation or history value of more than 16 KiB is 400 and leaves nothing."""
     quotes = '"' * 2048
     long_name = "\\" * 256
-    provenance = Provenance(
-        "model_inference", long_name, long_name, quotes, Model(long_name, long_name, long_name)
-    )
+    provenance = Provenance("model_inference", long_name, long_name, quotes, Model(long_name, long_name, long_name))
     evidence = tuple(world.create() for _ in range(16))
     value = RelationInput(*pair, "supports", provenance, evidence_sources=evidence)
     relation_id = asserted(world, value)
