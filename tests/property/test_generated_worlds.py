@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from services.retrieval.traversal import Expansion
 from services.retrieval.typed_graph import walk_typed_graph
 from services.retrieval.view import Filter
 from services.storage.core import LocalStore
+from tests.property.large_worlds import large_query, large_world
 from tests.property.world_strategies import expansions, filters, graph_queries, record_id, seeds, worlds
 from tests.reference import base as reference_base
 from tests.reference import graph as reference_graph
@@ -74,6 +76,19 @@ def test_graph_search_equals_the_reference(store: LocalStore, data: st.DataObjec
         page = searched(view, query, world)
         answer = REFUSED if page is None else describe_page(view, page)
         assert answer == reference_search(world, query)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_graph_search_of_large_worlds_equals_the_reference(store: LocalStore, seed: int) -> None:
+    """Also with more matches than the pool holds, four anchors, deep paths and hundreds of relations."""
+    world = large_world(seed)
+    view = load(store, world)
+    generator = random.Random(seed)
+    for _ in range(3):
+        query = large_query(generator)
+        page = searched(view, query, world)
+        assert page is not None
+        assert describe_page(view, page) == reference_search(world, query)
 
 
 @many

@@ -171,7 +171,7 @@ def traverse(
 
 
 def _relation_bytes(world: World, relation_ids: Sequence[str]) -> int:
-    return sum(len(world.relations[relation_id].encode()) for relation_id in relation_ids)
+    return sum(world.relation_size(relation_id) for relation_id in relation_ids)
 
 
 def _is_in_interval(relation: Relation, now_ms: int) -> bool:

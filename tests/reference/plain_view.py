@@ -72,7 +72,7 @@ class PlainView:
             stated.source.revision,
             self._ids.index(stated.target.record_id),
             stated.target.revision,
-            len(relation.encode()),
+            self.world.relation_size(relation.relation_id),
             stated.valid_from_millis,
             stated.valid_until_millis,
             stated.evidence_sources,
