@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from services.domain import keys
 from services.domain.canonical_json import canonical_bytes
 from services.retrieval.partition import Partition
 from services.retrieval.partition_loading import LOADED_PREFIXES, PartitionLoader
-from services.storage.contract import Add, Commit, PartitionCommit, Put, Store, Write
+from services.storage.contract import Add, Commit, PartitionCommit, Put, Row, Store, Write
 from tests.reference.graph import is_served
 from tests.reference.world import World
 
@@ -54,3 +55,18 @@ def load_partition(store: Store, partition: bytes, world: World) -> Partition:
     for page in store.changed_since(partition, 0, key_prefixes=LOADED_PREFIXES):
         loader.add(page.rows)
     return loader.finish(page.counts)
+
+
+def partition_of(world: World) -> Partition:
+    """The same without a store."""
+    values: dict[bytes, bytes] = {}
+    for write in world_writes(world):
+        if isinstance(write, Put):
+            values[write.key] = write.value
+        elif isinstance(write, Add):
+            total = int.from_bytes(values.get(write.key, b""), "big", signed=True) + write.amount
+            values[write.key] = total.to_bytes(8, "big", signed=True)
+    loaded = {key: value for key, value in values.items() if key.startswith(LOADED_PREFIXES)}
+    loader = PartitionLoader(CanonicalEncoder())
+    loader.add([Row(key, value, 1) for key, value in sorted(loaded.items())])
+    return loader.finish(Counter(key[0] for key in loaded))
