@@ -16,10 +16,10 @@ from services.domain.records import Content, Derivation, RecordInput, SourceRef
 from services.domain.relations import Provenance, RelationInput, RelationKind
 from services.domain.scope import IDENTITY_PARTITION, Scope, workspace_for
 from services.identity.authority import Authority
-from services.identity.credentials import CredentialSpec, ScopeAuthority, encode_credential
+from services.identity.credentials import CredentialSpec, ScopeAuthority, decode_credential, encode_credential
 from services.identity.scope_policy import ScopePolicy, Selector
 from services.identity.tokens import Token, token_from_random, verifier_of
-from services.identity.transitions import Change, issue_credential
+from services.identity.transitions import Change, issue_credential, revoke_credential
 from services.memory.access import PartitionAccess
 from services.memory.commands import AttachEmbedding, Command, CreateRecord, attach_embedding_command
 from services.memory.execute_command import keyed_command
@@ -89,6 +89,13 @@ class MemoryWorld:
         )
         self.put(IDENTITY_PARTITION, keys.credential_key(token.credential_id), encode_credential(credential))
         return token
+
+    def revoke(self, token: Token) -> None:
+        """Revoke a credential."""
+        key = keys.credential_key(token.credential_id)
+        credential = decode_credential(self.partition_rows(IDENTITY_PARTITION)[key])
+        change = Change(change_id=new_uuid(), actor_id=token.credential_id, at_millis=self.clock.ms)
+        self.put(IDENTITY_PARTITION, key, encode_credential(revoke_credential(credential, 1, change)))
 
     def put(self, partition: bytes, key: bytes, value: bytes) -> None:
         """Write a value past all rules."""
