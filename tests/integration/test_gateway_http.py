@@ -12,7 +12,8 @@ from services.gateway.settings import HttpLimits
 from tests.harness.raw_http import RawConnection, RawResponse, chunked_bytes, request_bytes
 from tests.harness.running_gateway import ScriptedBackend, running_gateway
 
-LIMITS = HttpLimits(header_timeout_s=1.0, body_timeout_s=1.0, idle_timeout_s=1.5, linger_s=3.0, drain_s=2.0)
+LIMITS = HttpLimits(drain_s=2.0)
+IMPATIENT = HttpLimits(header_timeout_s=0.4, body_timeout_s=0.4, idle_timeout_s=0.6, drain_s=2.0)
 
 QUERY = "/api/v1/memory/query"
 SEARCH = "/api/v1/memory/search"
@@ -51,6 +52,13 @@ def module_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scripte
 @pytest.fixture(scope="module")
 def port(module_backend: ScriptedBackend) -> Iterator[int]:
     with running_gateway(module_backend.address, LIMITS) as bound:
+        yield bound
+
+
+@pytest.fixture
+def impatient_port(module_backend: ScriptedBackend) -> Iterator[int]:
+    """A gateway whose time-outs end soon, for the tests that wait for them."""
+    with running_gateway(module_backend.address, IMPATIENT) as bound:
         yield bound
 
 
@@ -219,10 +227,10 @@ def test_a_body_longer_than_declared_never_becomes_a_second_answer_first(
     assert len(backend.requests) == 1
 
 
-def test_a_body_shorter_than_declared_is_never_used(port: int, backend: ScriptedBackend) -> None:
+def test_a_body_shorter_than_declared_is_never_used(port: int, impatient_port: int, backend: ScriptedBackend) -> None:
     """A client that stops is told so in the end; one that leaves is forgotten. The service sees neither."""
     head = request_bytes("POST", QUERY, headers=("Content-Type: application/json", f"Content-Length: {len(BODY) + 1}"))
-    with RawConnection(port) as stalled:
+    with RawConnection(impatient_port) as stalled:
         stalled.send(head + BODY)
         assert_refused(stalled.receive(), 400, "invalid_request")
         assert stalled.is_closed_by_server()
@@ -392,20 +400,21 @@ def test_an_endless_header_is_cut_off(connection: RawConnection) -> None:
     assert_refused(connection.receive(), 400, "invalid_request")
 
 
-def test_a_slow_header_is_cut_off(connection: RawConnection) -> None:
+def test_a_slow_header_is_cut_off(impatient_port: int) -> None:
     """A header that does not end in time is refused with the envelope."""
-    connection.send(b"GET /health HTTP/1.1\r\nHost: g\r\n")
-    assert_refused(connection.receive(), 400, "invalid_request")
-    assert connection.is_closed_by_server()
+    with RawConnection(impatient_port) as slow:
+        slow.send(b"GET /health HTTP/1.1\r\nHost: g\r\n")
+        assert_refused(slow.receive(), 400, "invalid_request")
+        assert slow.is_closed_by_server()
 
 
-def test_an_idle_connection_is_closed_without_a_word(port: int) -> None:
+def test_an_idle_connection_is_closed_without_a_word(impatient_port: int) -> None:
     """Before the first request, after blank lines, and after an answered request."""
     for data in (b"", b"\r\n\r\n"):
-        with RawConnection(port) as connection:
+        with RawConnection(impatient_port) as connection:
             connection.send(data)
             assert connection.is_closed_by_server()
-    with RawConnection(port) as connection:
+    with RawConnection(impatient_port) as connection:
         connection.send(request_bytes("GET", "/health"))
         connection.receive()
         assert connection.is_closed_by_server()
