@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.console import fail, out
-from cli.suite import SuiteLayout, plan_layout
+from cli.suite import RUN_DIRECTORY, AlreadyRunning, SuiteLayout, SupervisorLock, plan_layout
 from cli.supervisor import StartFailed, Supervisor
 from services.runtime.logging import configure_logging
 
@@ -19,6 +19,7 @@ DEFAULT_DATA_DIRECTORY = Path("data")
 
 EXIT_CANNOT_LISTEN = 69
 EXIT_NO_STORE = 66
+EXIT_HELD = 75
 
 DataDirectory = Annotated[
     Path, typer.Option("--data-dir", envvar="WAGGLE_DATA_DIR", help="Directory of the store.", show_default=True)
@@ -47,11 +48,17 @@ def serve(
     except OSError as error:
         fail(f"{data_dir} cannot be used: {error}", EXIT_NO_STORE)
     try:
+        lock = SupervisorLock(data_dir / RUN_DIRECTORY)
+    except AlreadyRunning as error:
+        fail(str(error), EXIT_HELD)
+    try:
         Supervisor(layout).run(on_ready=lambda: _announce(layout))
     except StartFailed as error:
         fail(str(error), error.exit_code)
     except TimeoutError as error:
         fail(str(error))
+    finally:
+        lock.close()
 
 
 def _announce(layout: SuiteLayout) -> None:

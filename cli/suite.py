@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -12,9 +13,14 @@ from pathlib import Path
 VERIFIER_KEY_FILE = "verifier.key"
 SUITE_FILE = "suite.json"
 RUN_DIRECTORY = "run"
+LOCK_FILE = "supervisor.lock"
 # The kernel's limit for a socket path is 107 bytes and a terminating zero.
 _SOCKET_PATH_BYTES_MAX = 107
 _LONGEST_SOCKET_NAME = "consolidation.sock"
+
+
+class AlreadyRunning(Exception):
+    """Another supervisor runs a suite on the data directory. The message names its process."""
 
 
 class NotRunning(Exception):
@@ -105,6 +111,38 @@ class SuiteLayout:
     def remove_suite_file(self) -> None:
         """Take the note away again."""
         (self.data_directory / RUN_DIRECTORY / SUITE_FILE).unlink(missing_ok=True)
+
+
+class SupervisorLock:
+    """Keeps a second suite off a data directory, ahead of storage's own lock.
+
+    Without it a second set of services would take the sockets of the first before its storage is refused.
+
+    Args:
+        run_directory: Where the lock file is; it stays there, empty of meaning once its holder has ended.
+
+    Raises:
+        AlreadyRunning: Another process holds it.
+    """
+
+    def __init__(self, run_directory: Path) -> None:
+        # Inherited by nobody: a child that outlived the supervisor would keep the lock.
+        self._descriptor = os.open(run_directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(self._descriptor, 32).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._descriptor)
+            raise AlreadyRunning(
+                f"{run_directory.parent}: a suite runs here already, the store is held open by process {holder}. "
+                "Stop that process first"
+            ) from error
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, f"{os.getpid()}\n".encode("ascii"))
+
+    def close(self) -> None:
+        """Let the directory go."""
+        os.close(self._descriptor)
 
 
 def plan_layout(data_directory: Path, host: str, port: int) -> SuiteLayout:

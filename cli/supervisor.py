@@ -18,13 +18,14 @@ from types import FrameType
 
 from cli.backoff import RestartBackoff
 from cli.readiness import GrpcProbe, HttpProbe
-from cli.suite import GATEWAY, PROCESSES, RUN_DIRECTORY, ServiceProcess, SuiteLayout
+from cli.suite import GATEWAY, PROCESSES, RUN_DIRECTORY, STORAGE, ServiceProcess, SuiteLayout
 from services.runtime.logging import get_logger
 from services.runtime.process import SUPERVISOR_VARIABLE
 from services.runtime.server import DRAIN_S, START_REPORT_VARIABLE
 
 POLL_S = 0.03
 START_S = 60.0
+STORAGE_VERDICT_S = 10.0
 # A drained process ends by itself; this is for one that hangs.
 KILL_AFTER_S = DRAIN_S + 4.0
 
@@ -145,6 +146,8 @@ class Supervisor:
         child.handle = None
         message = _read_report(child.report)
         if not self._has_been_ready:
+            if child.process is not STORAGE:
+                self._await_storage()
             text = message or f"{child.process.name} ended with {describe_exit(code)} before it was ready"
             raise StartFailed(text, code if code > 0 else 1)
         delay_s = child.backoff.next_delay_s(now_s - child.started_at_s)
@@ -156,6 +159,15 @@ class Supervisor:
             restart_in_s=round(delay_s, 3),
             said=message or None,
         )
+
+    def _await_storage(self) -> None:
+        """Let storage speak first: what it has to say about the directory is why the others failed too."""
+        storage = next(child for child in self._children if child.process is STORAGE)
+        give_up_at_s = time.monotonic() + STORAGE_VERDICT_S
+        while storage.is_running() and not storage.probe.is_ready() and time.monotonic() < give_up_at_s:
+            time.sleep(POLL_S)
+        if storage.handle is not None and storage.handle.poll() is not None:
+            self._note_exit(storage, storage.handle.returncode, time.monotonic())
 
     def _probe(self) -> None:
         for child in self._children:
