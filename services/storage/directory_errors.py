@@ -43,7 +43,7 @@ class DirectoryDamaged(DirectoryError):
         super().__init__(
             path,
             cause,
-            "Nothing was changed and nothing will be repaired. Keep the directory as it is, restore it whole (marker "
+            "Nothing was repaired, and nothing will be. Keep the directory as it is, restore it whole (marker "
             "and engine directory together) from a backup, and start again.",
         )
 
