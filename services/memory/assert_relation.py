@@ -6,9 +6,9 @@ from services.domain.receipts import Receipt
 from services.domain.records import Author
 from services.domain.relations import Relation, check_temporal_order
 from services.memory.commands import AssertRelation
-from services.memory.partition import MemoryPartition
 from services.memory.relation_endpoints import check_endpoints
-from services.memory.relation_step import write_relation
+from services.workspace.partition import MemoryPartition
+from services.workspace.relation_writes import write_relation
 
 
 def assert_relation(

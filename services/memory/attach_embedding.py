@@ -8,7 +8,7 @@ from services.domain.errors import IdempotencyConflict, RecordNotFound, Revision
 from services.domain.receipts import Receipt
 from services.domain.records import Author
 from services.memory.commands import AttachEmbedding
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 def attach_embedding(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from services.domain import limits
 from services.domain.eligibility import DependencyWork, is_eligible
 from services.domain.errors import InvalidRequest
-from services.memory.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord
+from services.workspace.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord
 
 
 @dataclass(frozen=True, slots=True)

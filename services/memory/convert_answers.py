@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from services.domain.eligibility import DependencyWork, Failure
 from services.domain.receipts import Receipt
 from services.memory.batch_read_records import RecordBatch
 from services.memory.diagnose_eligibility import Diagnosis
@@ -12,18 +11,16 @@ from services.memory.query_records_ordered import OrderedPage
 from services.memory.review_state import ReviewState
 from services.runtime.common_messages import (
     author_message,
-    failure_message,
     numbers_by_word,
     record_message,
     relation_message,
     review_message,
     source_ref_message,
 )
-from waggle.common.v1 import eligibility_pb2, records_pb2
+from services.workspace.messages import dependency_work_message, eligibility_failure_message
 from waggle.memory.v1 import commands_pb2, reads_pb2, relation_service_pb2, reviews_pb2
 
 _MEMORY_ACTIONS = numbers_by_word(commands_pb2.MemoryAction.DESCRIPTOR)
-_RELATION_ACTIONS = numbers_by_word(relation_service_pb2.RelationAction.DESCRIPTOR)
 _RELATION_REASONS = numbers_by_word(relation_service_pb2.RelationEligibilityReason.DESCRIPTOR)
 _STOP_REASONS = numbers_by_word(reads_pb2.PageStopReason.DESCRIPTOR)
 
@@ -51,28 +48,6 @@ def review_receipt_message(receipt: Receipt) -> reviews_pb2.ReviewReceipt:
         review=review_message(receipt["review"]),
         receipt_digest=receipt["receipt_digest"],
     )
-
-
-def relation_receipt_message(receipt: Receipt) -> relation_service_pb2.RelationReceipt:
-    """Receipt of a relation command."""
-    return relation_service_pb2.RelationReceipt(
-        contract_version=receipt["contract_version"],
-        idempotency_key=receipt["idempotency_key"],
-        relation_id=receipt["relation_id"],
-        revision=receipt["revision"],
-        action=_RELATION_ACTIONS[receipt["action"]],
-        author=author_message(receipt["author"]),
-        committed_at_millis=receipt["committed_at_millis"],
-        evidence_ref=receipt["evidence_ref"],
-        relation_digest=receipt["relation_digest"],
-        command_digest=receipt["command_digest"],
-        receipt_digest=receipt["receipt_digest"],
-    )
-
-
-def dependency_work_message(work: DependencyWork) -> records_pb2.DependencyWork:
-    """Counters of dependency work."""
-    return records_pb2.DependencyWork(records_examined=work.records_examined, bytes_examined=work.bytes_examined)
 
 
 def record_page_message(page: RecordPage) -> reads_pb2.RecordPage:
@@ -120,13 +95,6 @@ def review_state_message(state: ReviewState) -> reviews_pb2.ReviewState:
         deleted=state.deleted,
         expired=state.expired,
     )
-
-
-def eligibility_failure_message(failure: Failure | None) -> eligibility_pb2.EligibilityFailure | None:
-    """A failed check or nothing."""
-    if failure is None:
-        return None
-    return failure_message(failure.record_id, failure.expected_revision, failure.actual_revision, failure.reason)
 
 
 def diagnosis_message(diagnosis: Diagnosis) -> reviews_pb2.RecordEligibility:

@@ -14,19 +14,17 @@ from services.memory.commands import AssertRelation, Command, DeriveRecord, atta
 from services.memory.convert_requests import (
     create_record_from_message,
     delete_record_from_message,
-    kind_from_number,
-    provenance_from_message,
     record_input_from_message,
     restore_relation_from_message,
     retire_relation_from_message,
     review_relation_from_message,
-    source_ref_from_message,
     space_from_message,
     update_record_from_message,
 )
 from services.memory.execute_command import KeyedCommand, keyed_command
 from services.memory.import_commands import CreatedBy, ImportItem, RecordRef
 from services.runtime.identifiers import new_uuid
+from services.workspace.messages import kind_from_number, provenance_from_message, source_ref_from_message
 from waggle.memory.v1 import import_service_pb2 as pb
 
 

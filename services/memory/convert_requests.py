@@ -12,18 +12,12 @@ from services.domain.records import (
     Disposition,
     EpisodeType,
     RecordInput,
-    SourceRef,
     check_record_input,
 )
 from services.domain.relations import (
-    Model,
-    Provenance,
     RelationInput,
-    RelationKind,
-    RelationOrigin,
     check_relation_input,
 )
-from services.domain.scope import Scope, Visibility
 from services.domain.strict_json import parse_json
 from services.memory.commands import (
     AssertRelation,
@@ -49,30 +43,13 @@ from services.memory.query_records_ordered import (
 )
 from services.memory.record_filter import RecordFilter
 from services.runtime.common_messages import words_by_number
-from waggle.common.v1 import embeddings_pb2, records_pb2, relations_pb2, scope_pb2
+from services.workspace.messages import kind_from_number, provenance_from_message, source_ref_from_message
+from waggle.common.v1 import embeddings_pb2, records_pb2, relations_pb2
 from waggle.memory.v1 import commands_pb2, memory_service_pb2, reads_pb2, relation_service_pb2, reviews_pb2
 
-_VISIBILITIES = cast(dict[int, Visibility], words_by_number(scope_pb2.Visibility.DESCRIPTOR))
 _EPISODE_TYPES = words_by_number(records_pb2.StandardEpisodeType.DESCRIPTOR)
 _DISPOSITIONS = cast(dict[int, Disposition], words_by_number(records_pb2.Disposition.DESCRIPTOR))
-_KINDS = cast(dict[int, RelationKind], words_by_number(relations_pb2.RelationKind.DESCRIPTOR))
-_ORIGINS = cast(dict[int, RelationOrigin], words_by_number(relations_pb2.RelationOrigin.DESCRIPTOR))
 _ORDERS = cast(dict[int, Order], words_by_number(reads_pb2.RecordOrder.DESCRIPTOR))
-
-
-def scope_from_message(message: scope_pb2.Scope | memory_service_pb2.GetRecordRequest) -> Scope:
-    """Scope, also from a request that holds its members directly."""
-    return Scope(
-        message.project_id,
-        message.mission_id if message.HasField("mission_id") else None,
-        message.agent_id,
-        _VISIBILITIES[message.visibility],
-    )
-
-
-def source_ref_from_message(message: records_pb2.SourceRef) -> SourceRef:
-    """A record at a revision."""
-    return SourceRef(message.record_id, message.revision)
 
 
 def episode_type_from_message(message: records_pb2.EpisodeType) -> EpisodeType:
@@ -192,23 +169,6 @@ def review_record_from_message(message: reviews_pb2.ReviewCommand) -> ReviewReco
     )
 
 
-def provenance_from_message(message: relations_pb2.RelationProvenance) -> Provenance:
-    """Provenance of an assertion."""
-    model = message.model
-    return Provenance(
-        _ORIGINS[message.origin],
-        message.method,
-        message.method_revision,
-        message.evidence_ref,
-        Model(model.provider, model.model, model.revision) if message.HasField("model") else None,
-    )
-
-
-def kind_from_number(number: int) -> RelationKind:
-    """The documented word of a relation kind."""
-    return _KINDS[number]
-
-
 def relation_input_from_message(message: relations_pb2.RelationInput, *, member: str) -> RelationInput:
     """An assertion.
 
@@ -218,7 +178,7 @@ def relation_input_from_message(message: relations_pb2.RelationInput, *, member:
     value = RelationInput(
         source_ref_from_message(message.source),
         source_ref_from_message(message.target),
-        _KINDS[message.kind],
+        kind_from_number(message.kind),
         provenance_from_message(message.provenance),
         message.valid_from_millis if message.HasField("valid_from_millis") else None,
         message.valid_until_millis if message.HasField("valid_until_millis") else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.domain.receipts import Receipt, record_receipt
 from services.domain.records import Author, Record
 from services.memory.commands import CreateRecord
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 def create_record(

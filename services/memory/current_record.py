@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.domain.errors import RecordNotFound, RevisionConflict
 from services.domain.records import Record
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 def current_record(partition: MemoryPartition, record_id: str, expected_revision: int) -> Record:

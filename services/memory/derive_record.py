@@ -7,7 +7,7 @@ from services.domain.errors import InvalidRequest, RecordNotFound, RevisionConfl
 from services.domain.receipts import Receipt, record_receipt
 from services.domain.records import Author, Derivation, Record, RecordState
 from services.memory.commands import DeriveRecord
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 _BOUND_REASONS = frozenset({"dependency_cycle", "depth_limit", "node_limit"})
 

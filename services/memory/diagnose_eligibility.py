@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from services.domain.eligibility import DependencyWork, Verdict, judge_record
 from services.domain.errors import RecordNotFound
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,12 @@ from services.memory.commands import (
 from services.memory.create_record import create_record
 from services.memory.delete_record import delete_record
 from services.memory.derive_record import derive_record
-from services.memory.partition import MemoryPartition
 from services.memory.restore_relation import restore_relation
 from services.memory.retire_relation import retire_relation
 from services.memory.review_record import review_record
 from services.memory.review_relation import review_relation
 from services.memory.update_record import update_record
+from services.workspace.partition import MemoryPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.domain.eligibility import is_eligible
 from services.domain.errors import RecordNotFound
-from services.memory.partition import MemoryPartition, StoredRecord
+from services.workspace.partition import MemoryPartition, StoredRecord
 
 
 def get_record(partition: MemoryPartition, record_id: str) -> StoredRecord:

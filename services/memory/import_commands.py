@@ -12,7 +12,7 @@ from services.domain.receipts import MEMORY_FAMILY, Receipt
 from services.domain.records import Author, SourceRef
 from services.memory.commands import CreateRecord, DeriveRecord
 from services.memory.execute_command import KeyedCommand, execute_command
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from services.domain.scope import Scope
 from services.identity.tokens import Token
 from services.memory.access import PartitionAccess, register
 from services.memory.import_commands import BatchResult, ImportItem, ImportOutcome, batch_keys, import_commands
-from services.memory.partition import MemoryPartition
 from services.storage.transaction import Transaction, run_transaction
+from services.workspace.partition import MemoryPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from services.domain.eligibility import DependencyWork
 from services.domain.errors import RecordNotFound
 from services.domain.relations import Relation, RelationVerdict, judge_relation
-from services.memory.partition import MemoryPartition
 from services.memory.relation_endpoints import check_endpoint_bytes
+from services.workspace.partition import MemoryPartition
 
 
 @dataclass(frozen=True, slots=True)

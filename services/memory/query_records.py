@@ -7,8 +7,8 @@ from typing import Final
 
 from services.domain import keys, limits
 from services.domain.eligibility import DependencyWork, is_eligible
-from services.memory.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord, decode_stored_record
 from services.memory.record_filter import RecordFilter
+from services.workspace.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord, decode_stored_record
 
 SCAN_LIMIT_DEFAULT: Final = 10_000
 

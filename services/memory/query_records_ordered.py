@@ -9,8 +9,8 @@ from services.domain import keys, limits
 from services.domain.eligibility import DependencyWork, is_eligible
 from services.domain.errors import StorageInconsistency
 from services.memory.cursor import CursorSeal
-from services.memory.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord
 from services.memory.record_filter import RecordFilter
+from services.workspace.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord
 
 Order = Literal["created_desc", "created_asc"]
 StopReason = Literal["exhausted", "record_limit", "scan_limit", "byte_limit"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.domain.errors import RecordNotFound
 from services.domain.relations import Relation
 from services.memory.inspect_relation import inspect_relation
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 def read_relation(partition: MemoryPartition, relation_id: str) -> Relation:

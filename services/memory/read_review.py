@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.domain.errors import ReviewNotFound
 from services.domain.receipts import Receipt
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 def read_review(partition: MemoryPartition, record_id: str, revision: int) -> Receipt:

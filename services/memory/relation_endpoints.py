@@ -6,7 +6,7 @@ from services.domain import limits
 from services.domain.eligibility import judge_evidence
 from services.domain.errors import InvalidRequest, RevisionConflict
 from services.domain.relations import RelationInput, judge_endpoint
-from services.memory.partition import MemoryPartition, StoredRecord
+from services.workspace.partition import MemoryPartition, StoredRecord
 
 
 def check_endpoints(partition: MemoryPartition, value: RelationInput) -> tuple[StoredRecord, StoredRecord]:

@@ -6,9 +6,10 @@ from services.domain.errors import InvalidRequest
 from services.domain.receipts import Receipt
 from services.domain.records import Author
 from services.memory.commands import RestoreRelation
-from services.memory.partition import MemoryPartition
+from services.memory.current_relation import current_relation
 from services.memory.relation_endpoints import check_endpoints
-from services.memory.relation_step import current_relation, write_relation
+from services.workspace.partition import MemoryPartition
+from services.workspace.relation_writes import write_relation
 
 
 def restore_relation(

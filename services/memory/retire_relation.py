@@ -6,8 +6,9 @@ from services.domain.errors import InvalidRequest
 from services.domain.receipts import Receipt
 from services.domain.records import Author
 from services.memory.commands import RetireRelation
-from services.memory.partition import MemoryPartition
-from services.memory.relation_step import current_relation, write_relation
+from services.memory.current_relation import current_relation
+from services.workspace.partition import MemoryPartition
+from services.workspace.relation_writes import write_relation
 
 
 def retire_relation(

@@ -6,7 +6,7 @@ from services.domain.receipts import Receipt, review_receipt
 from services.domain.records import Author, Review
 from services.memory.commands import ReviewRecord
 from services.memory.current_record import current_record
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 def review_record(

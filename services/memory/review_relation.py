@@ -5,8 +5,9 @@ from __future__ import annotations
 from services.domain.receipts import Receipt
 from services.domain.records import Author, Review
 from services.memory.commands import ReviewRelation
-from services.memory.partition import MemoryPartition
-from services.memory.relation_step import current_relation, write_relation
+from services.memory.current_relation import current_relation
+from services.workspace.partition import MemoryPartition
+from services.workspace.relation_writes import write_relation
 
 
 def review_relation(

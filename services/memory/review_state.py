@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from services.domain.errors import ReviewNotFound
 from services.domain.records import Review
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from services.memory.convert_requests import (
     record_command_from_message,
     record_filter_from_message,
     review_record_from_message,
-    scope_from_message,
 )
 from services.memory.diagnose_eligibility import diagnose_eligibility
 from services.memory.get_record import get_record
@@ -36,6 +35,7 @@ from services.runtime.common_messages import (
     record_message,
     scope_message,
 )
+from services.workspace.messages import scope_from_message
 from waggle.memory.v1 import (
     memory_service_pb2,
     memory_service_pb2_grpc,

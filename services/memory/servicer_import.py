@@ -10,12 +10,12 @@ from services.domain.errors import InvalidRequest, WaggleError
 from services.memory.access import PartitionAccess
 from services.memory.calls import call_token
 from services.memory.convert_import import import_item_from_message
-from services.memory.convert_requests import scope_from_message
 from services.memory.import_batches import BATCH_COMMANDS_DEFAULT, gather_batches, read_ahead
 from services.memory.import_commands import ImportItem, ImportOutcome, ImportRefused, refused_item
 from services.memory.import_session import ImportSession
 from services.runtime.common_messages import numbers_by_word
 from services.runtime.validation import validate
+from services.workspace.messages import scope_from_message
 from waggle.common.v1 import errors_pb2
 from waggle.memory.v1 import import_service_pb2 as pb
 from waggle.memory.v1 import import_service_pb2_grpc

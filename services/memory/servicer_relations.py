@@ -8,12 +8,13 @@ from services.domain import keys
 from services.domain.scope import Scope
 from services.memory.access import PartitionAccess
 from services.memory.calls import call_token, new_command
-from services.memory.convert_answers import inspection_message, relation_receipt_message
-from services.memory.convert_requests import relation_command_from_message, scope_from_message
+from services.memory.convert_answers import inspection_message
+from services.memory.convert_requests import relation_command_from_message
 from services.memory.inspect_relation import inspect_relation
 from services.memory.read_relation import read_relation
 from services.memory.read_relation_revision import read_relation_revision
 from services.runtime.common_messages import relation_message
+from services.workspace.messages import relation_receipt_message, scope_from_message
 from waggle.memory.v1 import relation_service_pb2, relation_service_pb2_grpc
 
 _READ = ("memory_read",)

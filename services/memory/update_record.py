@@ -7,7 +7,7 @@ from services.domain.receipts import Receipt, record_receipt
 from services.domain.records import Author
 from services.memory.commands import UpdateRecord
 from services.memory.current_record import current_record
-from services.memory.partition import MemoryPartition
+from services.workspace.partition import MemoryPartition
 
 
 def update_record(

@@ -1,27 +1,11 @@
-"""One step in a relation's life: from one revision to the next, with history, adjacency and receipt."""
+"""What one step in a relation's life writes: the new revision, its history, adjacency and receipt."""
 
 from __future__ import annotations
 
-from services.domain.errors import RecordNotFound, RevisionConflict
 from services.domain.receipts import Receipt, RelationAction, relation_receipt
 from services.domain.records import Author
 from services.domain.relations import Relation, check_relation_bytes, encode_history, relation_digest
-from services.memory.partition import MemoryPartition
-
-
-def current_relation(partition: MemoryPartition, relation_id: str, expected_revision: int) -> Relation:
-    """Return a relation at the revision that a command expects.
-
-    Raises:
-        RecordNotFound: No such relation.
-        RevisionConflict: It has another revision.
-    """
-    relation = partition.relation(relation_id)
-    if relation is None:
-        raise RecordNotFound("no such relation", member="relation_id")
-    if relation.revision != expected_revision:
-        raise RevisionConflict("the relation has another revision", member="expected_revision")
-    return relation
+from services.workspace.partition import MemoryPartition
 
 
 def write_relation(

@@ -1,0 +1,1 @@
+"""One workspace inside a transaction, for every service that writes to it."""
