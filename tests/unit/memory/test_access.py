@@ -24,6 +24,7 @@ from services.memory.commands import (
 from services.memory.get_record import get_record
 from services.runtime.admission import release_slot
 from services.storage.contract import Commit, PartitionRead, ReadResult
+from services.storage.errors import StorageUnavailable
 from tests.harness.memory_world import (
     SCOPE,
     START_MS,
@@ -56,6 +57,32 @@ class CountingStore:
     def close_snapshot(self, snapshot_id: str) -> None:
         self.calls.append("close")
         self.inner.close_snapshot(snapshot_id)
+
+
+class LossyStore(CountingStore):
+    """Commits, and then says that nobody knows whether it did, once."""
+
+    def commit(self, commit: Commit) -> int:
+        sequence = super().commit(commit)
+        if self.calls.count("commit") == 1:
+            raise StorageUnavailable("the answer was lost")
+        return sequence
+
+
+def test_a_commit_whose_answer_was_lost_is_found_and_not_repeated(world: MemoryWorld) -> None:
+    """The rerun finds the receipt: one record, one relation, and the first receipt."""
+    source, target = world.create(), world.create()
+    for command, kind in (
+        (CreateRecord(record_input("lost")), keys.RECORD),
+        (AssertRelation(relation_input(source, target)), keys.RELATION),
+    ):
+        before = len([key for key in world.rows() if key[:1] == kind])
+        store = LossyStore(world)
+        world.access = PartitionAccess(store, world.authority, world.slots)  # type: ignore[arg-type]
+        receipt = world.execute(command, "k")
+        assert store.calls.count("commit") == 1
+        assert world.execute(command, "k") == receipt
+        assert len([key for key in world.rows() if key[:1] == kind]) == before + 1
 
 
 @pytest.fixture
