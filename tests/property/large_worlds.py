@@ -20,12 +20,16 @@ TEXTS = ("alder", "birch", "alder birch", "birch birch alder", "cedar", "cedar f
 
 
 def large_world(seed: int) -> World:
-    """100 to 220 records and about twice as many relations; a few hubs take most of them."""
+    """100 to 220 records and about twice as many relations; a few hubs take most of them.
+
+    One in twenty records has expired, one in twenty relations names a revision that is gone.
+    """
     generator = random.Random(seed)
     world = World(NOW_MS)
     count = generator.randint(100, 220)
     for number in range(count):
-        payload = RecordInput("Decision", Content(generator.choice(TEXTS)), NOW_MS - 10)
+        until_ms = NOW_MS if generator.random() < 0.05 else None
+        payload = RecordInput("Decision", Content(generator.choice(TEXTS)), NOW_MS - 10, until_ms)
         world.records[record_id(number)] = Record(record_id(number), 1, NOW_MS - 20, NOW_MS - 10, AUTHOR, payload)
         if generator.random() < 0.9:
             vector = np.array([generator.randint(-2, 2), generator.randint(-2, 2), 1], np.float32)
@@ -36,7 +40,7 @@ def large_world(seed: int) -> World:
         ends = [generator.choice(hubs) if generator.random() < 0.4 else generator.randrange(count) for _ in range(2)]
         if ends[0] == ends[1]:
             continue
-        source, target = (SourceRef(record_id(end), 1) for end in ends)
+        source, target = (SourceRef(record_id(end), 2 if generator.random() < 0.025 else 1) for end in ends)
         stated = RelationInput(
             source,
             target,

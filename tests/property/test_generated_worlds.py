@@ -27,7 +27,7 @@ from services.retrieval.typed_graph import walk_typed_graph
 from services.retrieval.view import Filter
 from services.storage.core import LocalStore
 from tests.property.large_worlds import large_query, large_world
-from tests.property.world_strategies import expansions, filters, graph_queries, record_id, seeds, worlds
+from tests.property.world_strategies import DERIVED_STYLES, expansions, filters, graph_queries, record_id, seeds, worlds
 from tests.reference import base as reference_base
 from tests.reference import graph as reference_graph
 from tests.reference.answers import describe_ancestry, describe_base, describe_page, describe_typed_graph
@@ -135,12 +135,12 @@ def test_typed_graph_equals_the_reference(store: LocalStore, data: st.DataObject
 
 
 @many
-@given(data=st.data(), world=worlds())
+@given(data=st.data(), world=worlds(DERIVED_STYLES))
 def test_ancestry_equals_the_reference(store: LocalStore, data: st.DataObject, world: World) -> None:
     """Roots, nodes, edges, counters and stop reasons are those of the reference, on the replica and on a plain view."""
     roots = data.draw(st.lists(st.integers(0, 14).map(record_id), min_size=1, max_size=5, unique=True), label="roots")
-    max_depth = data.draw(st.integers(0, 8), label="max_depth")
-    node_limit = data.draw(st.sampled_from((256, 256, 1, 2, 5)), label="node_limit")
+    max_depth = data.draw(st.sampled_from((1, 2, 3, 8, 0, 4)), label="max_depth")
+    node_limit = data.draw(st.sampled_from((256, 256, 256, 5, 2, 1)), label="node_limit")
     expected = reference_graph.walk_ancestry(world, roots, max_depth=max_depth, node_limit=node_limit)
     for view in (load(store, world), PlainView(world)):
         graph = walk_ancestry(

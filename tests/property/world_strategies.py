@@ -61,11 +61,15 @@ def _reviews() -> st.SearchStrategy[Review | None]:
     return dispositions.map(lambda word: None if word is None else Review(word, "why", AUTHOR, NOW_MS - 5))
 
 
+MIXED_STYLES = ("plain",) * 7 + ("derived", "derived", "chain", "tangle")
+DERIVED_STYLES = ("derived", "derived", "chain", "chain", "tangle")
+
+
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn, styles: tuple[str, ...] = MIXED_STYLES) -> World:
     """A partition of up to 14 records, with what may hang on them."""
     world = World(NOW_MS)
-    style = draw(st.sampled_from(("plain",) * 7 + ("derived", "derived", "chain", "tangle")))
+    style = draw(st.sampled_from(styles))
     count = draw(st.sampled_from((11, 12) if style == "chain" else (8, 10, 12, 14, 5, 3, 2, 1)))
     revisions = [draw(st.sampled_from((1, 1, 1, 2, 3))) for _ in range(count)]
     for number in range(count):
@@ -77,7 +81,7 @@ def worlds(draw: st.DrawFn) -> World:
             binding = draw(_bindings(record, space))
             if binding is not None:
                 world.bindings[record.record_id, space] = binding
-    if count > 1:
+    if count > 1 and styles is MIXED_STYLES:
         for relation in draw(_relations(revisions)):
             world.relations[relation.relation_id] = relation
     return world
