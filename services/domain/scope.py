@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 Visibility = Literal["private", "shared"]
@@ -63,6 +64,7 @@ def workspace_for(company_id: str, scope: Scope, subject_id: str) -> Workspace:
     return Workspace(company_id, scope, subject_id if scope.visibility == "private" else None)
 
 
+@lru_cache(maxsize=4096)
 def partition_id(company_id: str, scope: Scope, private_subject_id: str | None) -> bytes:
     """SHA-256 over the canonical tuple of the address, 32 bytes.
 
