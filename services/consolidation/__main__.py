@@ -8,9 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 
+from services.consolidation.access import JobAccess
 from services.consolidation.servicer import ConsolidationServicer
 from services.consolidation.settings import settings_from_environment
+from services.identity.authority import Authority
 from services.identity.verifier_key import VerifierKeyProblem, load_verifier_key
+from services.runtime.admission import AdmissionPool
 from services.runtime.server import CannotStart, Registry, serve
 from services.storage.client import GrpcStore
 from waggle.consolidation.v1 import consolidation_service_pb2_grpc
@@ -24,13 +27,16 @@ def build(registry: Registry) -> None:
     """
     try:
         settings = settings_from_environment()
-        load_verifier_key(settings.verifier_key_file)
+        key = load_verifier_key(settings.verifier_key_file)
     except (ValueError, VerifierKeyProblem) as error:
         raise CannotStart(str(error)) from error
     store = GrpcStore(settings.storage_address)
     registry.on_close(store.close)
     registry.ready_when(lambda: bool(store.status().incarnation))
-    registry.add(consolidation_service_pb2_grpc.add_ConsolidationServiceServicer_to_server, ConsolidationServicer())
+    access = JobAccess(store, Authority(key), AdmissionPool(settings.slot_count))
+    registry.add(
+        consolidation_service_pb2_grpc.add_ConsolidationServiceServicer_to_server, ConsolidationServicer(access)
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -126,20 +126,25 @@ def record_message(value: Json) -> records_pb2.MemoryRecord:
     )
 
 
+def provenance_message(value: Json) -> relations_pb2.RelationProvenance:
+    """RelationProvenance."""
+    model = value["model"]
+    return relations_pb2.RelationProvenance(
+        origin=_ORIGINS[value["origin"]],
+        method=value["method"],
+        method_revision=value["method_revision"],
+        evidence_ref=value["evidence_ref"],
+        model=None if model is None else relations_pb2.ProvenanceModel(**model),
+    )
+
+
 def relation_input_message(value: Json) -> relations_pb2.RelationInput:
     """RelationInput."""
-    provenance, model = value["provenance"], value["provenance"]["model"]
     return relations_pb2.RelationInput(
         source=source_ref_message(value["source"]),
         target=source_ref_message(value["target"]),
         kind=_KINDS[value["kind"]],
-        provenance=relations_pb2.RelationProvenance(
-            origin=_ORIGINS[provenance["origin"]],
-            method=provenance["method"],
-            method_revision=provenance["method_revision"],
-            evidence_ref=provenance["evidence_ref"],
-            model=None if model is None else relations_pb2.ProvenanceModel(**model),
-        ),
+        provenance=provenance_message(value["provenance"]),
         valid_from_millis=value["valid_from_millis"],
         valid_until_millis=value["valid_until_millis"],
         evidence_sources=map(source_ref_message, value.get("evidence_sources", ())),
