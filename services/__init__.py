@@ -1,0 +1,1 @@
+"""The processes of the suite and the rules that they share."""
