@@ -25,7 +25,7 @@ from services.memory.commands import AttachEmbedding, Command, CreateRecord, att
 from services.memory.execute_command import keyed_command
 from services.runtime.admission import AdmissionPool, release_slot
 from services.runtime.identifiers import new_uuid
-from services.storage.contract import Commit, PartitionCommit, Put, Row
+from services.storage.contract import Commit, PartitionCommit, Put, Row, Store
 from services.storage.core import LocalStore
 from services.workspace.partition import MemoryPartition
 
@@ -54,12 +54,16 @@ class MemoryWorld:
 
     def __init__(self, *, slot_count: int = 2) -> None:
         self.clock = ManualClock()
-        self.store = LocalStore.in_memory(clock=self.clock)
+        self.store = self.open_store()
         self.authority = Authority(VERIFIER_KEY)
         self.slots = AdmissionPool(slot_count)
         self.access = PartitionAccess(self.store, self.authority, self.slots)
         self._numbers = itertools.count(1)
         self.token = self.issue()
+
+    def open_store(self) -> Store:
+        """The store of this world."""
+        return LocalStore.in_memory(clock=self.clock)
 
     def close(self) -> None:
         """Let the store go."""
