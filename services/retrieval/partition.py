@@ -53,11 +53,13 @@ class Partition:
 
     def revision(self, row: int) -> int:
         """See `PartitionView`."""
-        return int(self.records.revision.living[row])
+        revision: int = self.records.revision.item(row)
+        return revision
 
     def size_bytes(self, row: int) -> int:
         """See `PartitionView`."""
-        return int(self.records.size_bytes.living[row])
+        size_bytes: int = self.records.size_bytes.item(row)
+        return size_bytes
 
     def record_state(self, record_id: str) -> RecordState | None:
         """See `domain.eligibility.RecordReader`."""
@@ -90,7 +92,7 @@ class Partition:
     def bindings(self, space: Space, rows: Sequence[int]) -> Sequence[BoundVector | None]:
         """See `PartitionView`."""
         vectors = self.spaces.get(space)
-        return [None] * len(rows) if vectors is None else [vectors.binding_of(row) for row in rows]
+        return [None] * len(rows) if vectors is None else vectors.bindings_of(np.array(rows, np.int32))
 
     def cosines(self, space: Space, query: Float32Vector, rows: Sequence[int]) -> npt.NDArray[np.float64]:
         """See `PartitionView`."""

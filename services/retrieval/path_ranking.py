@@ -43,10 +43,8 @@ class PathStep:
     to_row: int
 
 
-class _Hop(NamedTuple):
-    row: int
-    decayed_weight: float
-    relation_index: int
+# Row that is reached, hop_decay times the weight of the relation, relation index.
+_Hop = tuple[int, float, int]
 
 
 def rank_paths(
@@ -108,17 +106,17 @@ def _hops(
 ) -> dict[int, list[_Hop]]:
     """The hops from each record that a path may go on from, by ascending relation id."""
     weights = [profile.hop_decay * weight for weight in profile.weights]
-    edges = sorted((view.relation(index).relation_id, index) for index in traversal.edges)
-    depth_of = traversal.depth_of
-    hops_from: dict[int, list[_Hop]] = {row: [] for row, depth in depth_of.items() if depth < max_depth}
-    for _, index in edges:
-        relation = view.relation(index)
+    relation_at = view.relation
+    by_id = sorted([(relation_at(index).relation_id, index) for index in traversal.edges])
+    hops_from: dict[int, list[_Hop]] = {row: [] for row, depth in traversal.depth_of.items() if depth < max_depth}
+    for _, index in by_id:
+        relation = relation_at(index)
         source, target = relation.source_row, relation.target_row
         weight = weights[relation.kind_code]
         if direction != "incoming" and source in hops_from:
-            hops_from[source].append(_Hop(target, weight, index))
+            hops_from[source].append((target, weight, index))
         if direction != "outgoing" and target in hops_from:
-            hops_from[target].append(_Hop(source, weight, index))
+            hops_from[target].append((source, weight, index))
     return hops_from
 
 

@@ -185,7 +185,7 @@ class RecordColumns:
 
     def is_servable_alone(self, row: int, now_ms: int) -> bool:
         """Not deleted, rejected or expired; sources aside."""
-        return bool(self.is_candidate.living[row]) and now_ms < self.valid_until_ms.living[row]
+        return bool(self.is_candidate.item(row) and now_ms < self.valid_until_ms.item(row))
 
     def matches(self, row: int, narrowing: Filter) -> bool:
         """The record passes the filter. Tombstones pass only an open one."""

@@ -254,15 +254,14 @@ class _Walk:
         edges = self.edges
         seen = self.relations_seen
         is_walked = self._is_walked
-        scan_limit = self._expansion.scan_limit
         edge_limit = self._expansion.edge_limit
         far_depth = depth_of[row] + 1
         is_boundary = far_depth > self._expansion.max_depth
+        room = self._expansion.scan_limit - self.entries_examined
+        is_cut = len(entries) > room
+        if is_cut:
+            entries = entries[:room]
         for index in entries:
-            if self.entries_examined >= scan_limit:
-                self.cuts.add("scan_limit")
-                return False
-            self.entries_examined += 1
             if index in seen:
                 continue
             relation = relation_at(index)
@@ -270,8 +269,6 @@ class _Walk:
                 continue
             seen.add(index)
             self.relation_bytes += relation.size_bytes
-            if self.relation_bytes > limits.RELATION_BYTES_MAX:
-                raise InvalidRequest(f"needs more than {limits.RELATION_BYTES_MAX} bytes of relations")
             if relation.valid_from_millis is not None and now_ms < relation.valid_from_millis:
                 continue
             if relation.valid_until_millis is not None and now_ms >= relation.valid_until_millis:
@@ -303,21 +300,34 @@ class _Walk:
                     depth_of[far] = far_depth
                     queue.append(far)
             if len(edges) >= edge_limit:
+                # No relation after this one could be kept.
                 self.cuts.add("edge_limit")
-                return False
+                is_cut = False
+                entries = entries[: entries.index(index) + 1]
+                break
             edges.append(index)
-        return True
+        self.entries_examined += len(entries)
+        if self.relation_bytes > limits.RELATION_BYTES_MAX:
+            raise InvalidRequest(f"needs more than {limits.RELATION_BYTES_MAX} bytes of relations")
+        if is_cut:
+            self.cuts.add("scan_limit")
+        return not is_cut and "edge_limit" not in self.cuts
 
     def settle_deferred(self) -> None:
         """Keep the put-off relations whose far end was included after all; the others are depth cuts."""
         revision_of = self._records.revision_of
+        is_cut = False
         for index, far, far_revision in self._deferred:
-            # A record that was looked up and cannot be served, or has another revision, is no cut.
-            if revision_of.get(far, far_revision) != far_revision:
-                continue
-            if far not in self.depth_of:
-                self.cuts.add("depth_limit")
-            elif len(self.edges) < self._expansion.edge_limit:
-                self.edges.append(index)
-            else:
-                self.cuts.add("edge_limit")
+            revision = revision_of.get(far)
+            if revision is None:
+                is_cut = True
+            elif revision == far_revision:
+                # Otherwise the record was looked up and cannot be served, or has another revision: no cut.
+                if far not in self.depth_of:
+                    is_cut = True
+                elif len(self.edges) < self._expansion.edge_limit:
+                    self.edges.append(index)
+                else:
+                    self.cuts.add("edge_limit")
+        if is_cut:
+            self.cuts.add("depth_limit")

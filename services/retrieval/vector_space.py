@@ -127,6 +127,14 @@ class VectorSpace:
             return None
         return BoundVector(int(self.bound_revision.living[slot]), int(self.size_bytes.living[slot]))
 
+    def bindings_of(self, rows: npt.NDArray[np.integer]) -> list[BoundVector | None]:
+        """The rows' bindings; None where one is missing."""
+        slots = self.slots_of(rows)
+        # Slots of missing ones are -1 and read some other slot's values, which are not used.
+        revisions, sizes = self.bound_revision.living, self.size_bytes.living
+        found = zip(slots.tolist(), revisions[slots].tolist(), sizes[slots].tolist(), strict=True)
+        return [None if slot == _NONE else BoundVector(revision, size) for slot, revision, size in found]
+
     def estimate(self, unit_query: Float32Vector) -> npt.NDArray[np.float32]:
         """(slots,) float32 estimates of all cosines, each within `cosine.estimate_error`.
 

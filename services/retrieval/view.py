@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -67,8 +67,7 @@ class ServedRelation:
         return RELATION_KINDS[self.kind_code]
 
 
-@dataclass(frozen=True, slots=True)
-class BoundVector:
+class BoundVector(NamedTuple):
     """A record's binding in one space.
 
     Attributes:
