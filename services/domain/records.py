@@ -232,9 +232,7 @@ class Record:
 
     def reviewed(self, review: Review) -> Record:
         """The next revision with a review; content and author stay."""
-        return replace(
-            self, revision=self.revision + 1, modified_at_millis=review.reviewed_at_millis, review=review
-        )
+        return replace(self, revision=self.revision + 1, modified_at_millis=review.reviewed_at_millis, review=review)
 
     def deleted(self, *, author: Author, now_ms: int) -> Record:
         """The next revision as a tombstone."""

@@ -165,4 +165,5 @@ def _log_access(path: str, request_id: str, code: str, started_ns: int) -> None:
     # Served calls are told at debug: the gateway already logs each request once, and a line a hop would cost a tenth of
     # a search.
     write = log.debug if code == "OK" else log.info
-    write("rpc", method=path, request_id=request_id, code=code, ms=round((time.perf_counter_ns() - started_ns) / 1e6, 3))
+    elapsed_ms = (time.perf_counter_ns() - started_ns) / 1e6
+    write("rpc", method=path, request_id=request_id, code=code, ms=round(elapsed_ms, 3))
