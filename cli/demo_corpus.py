@@ -8,7 +8,13 @@ from pathlib import Path
 from cli.git_commands import commands_from_history, commit_key, record_from_commit
 from cli.git_history import NoHistory, read_history
 from cli.git_rules import derive_relations
-from cli.language_reference import commands_from_topics, derive_references, read_topics, topic_key
+from cli.language_reference import (
+    commands_from_topics,
+    derive_references,
+    read_generation_time,
+    read_topics,
+    topic_key,
+)
 from cli.local_vectors import LatentSpace
 from waggle.memory.v1 import import_service_pb2
 
@@ -60,7 +66,8 @@ class Corpus:
 def choose_corpus(repository: Path) -> Corpus:
     """Return the history of a repository if it has one worth showing, else the language reference."""
     try:
-        commits = read_history(repository)[-COMMITS_MAX:]
+        # git looks for a repository upwards; somebody else's around an unpacked archive is not this one's history.
+        commits = read_history(repository)[-COMMITS_MAX:] if (repository / ".git").exists() else []
     except NoHistory:
         commits = []
     if len(commits) < COMMITS_MIN:
@@ -82,7 +89,7 @@ def _reference_corpus() -> Corpus:
     references = derive_references(topics)
     return Corpus(
         what="the language reference that ships with this Python, topic by topic (there is no git history to import)",
-        commands=list(commands_from_topics(topics, references)),
+        commands=list(commands_from_topics(topics, references, event_time_millis=read_generation_time())),
         keys=[topic_key(name) for name in topics],
         texts=list(topics.values()),
         relation_count=len(references),

@@ -125,7 +125,7 @@ def import_commands(
     if not key:
         fail("no credential: set WAGGLE_KEY or pass --key", 2)
     columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as progress:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         task = progress.add_task("", total=total)
         try:
             return run_import(
