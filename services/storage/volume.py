@@ -13,7 +13,8 @@ from services.storage.layout import FORMAT_VERSION, META_KEY, StoreMeta, pack_me
 
 _MEBIBYTE = 1024 * 1024
 FREE_BYTES_MIN_DEFAULT = 64 * _MEBIBYTE
-_FREE_BYTES_FLOOR = _MEBIBYTE
+# About what the engine needs to rewrite its youngest tables on a small volume.
+_FREE_BYTES_FLOOR = 4 * _MEBIBYTE
 
 
 class DiskSpace(NamedTuple):
@@ -64,7 +65,7 @@ def free_bytes_min(total: int, configured: int | None) -> int:
     Args:
         total: Size of the volume in bytes.
         configured: What the operator asks for; None for 64 MiB, or 2% of a volume where that is less, but no less
-            than 1 MiB or a quarter of a tiny volume.
+            than 4 MiB, or a quarter of a tiny volume.
     """
     if configured is not None:
         return configured

@@ -149,6 +149,19 @@ def test_own_writes_are_seen(store: CountingStore) -> None:
         assert reader.scan(P, b"") == expected
 
 
+def test_own_deletions_do_not_shorten_a_limited_scan(store: CountingStore) -> None:
+    """Rows that take the place of deleted ones are found."""
+    put(store, a=b"1", b=b"2", c=b"3", d=b"4")
+
+    def run(transaction: Transaction) -> None:
+        transaction.delete(P, b"a")
+        transaction.delete(P, b"d")
+        assert transaction.scan(P, b"", limit=2) == [(b"b", b"2"), (b"c", b"3")]
+        assert transaction.scan(P, b"", limit=1, reverse=True) == [(b"c", b"3")]
+
+    run_transaction(store, run)
+
+
 def test_a_large_range_is_scanned_in_rounds(store: CountingStore) -> None:
     """More bytes than one answer holds come complete and in order, in both directions."""
     for number in range(6):
@@ -172,9 +185,19 @@ Meddle = Callable[[Store], object]
         (lambda transaction: transaction.scan(P, b"a", b"b"), lambda store: put(store, aa=b"1")),
         (lambda transaction: transaction.scan(P, b"k", limit=1), lambda store: put(store, k=b"2")),
         (lambda transaction: transaction.scan(P, b"", limit=1, reverse=True), lambda store: put(store, zz=b"2")),
+        (lambda transaction: transaction.scan(P, b"", limit=1, reverse=True), lambda store: put(store, z=b"2")),
         (lambda transaction: transaction.get(Q, b"other"), lambda store: put(store, Q, other=b"1")),
     ],
-    ids=["overwritten", "deleted", "absent", "empty range", "limited range", "reversed range", "other partition"],
+    ids=[
+        "overwritten",
+        "deleted",
+        "absent",
+        "empty range",
+        "limited range",
+        "above a reversed range",
+        "last of a reversed range",
+        "other partition",
+    ],
 )
 def test_what_was_read_must_still_hold(
     store: CountingStore, read: Callable[[Transaction], object], meddle: Meddle

@@ -263,6 +263,14 @@ def test_another_version_is_told_apart_from_damage(directory: Path, change: dict
     assert _serve(directory)[0] == 78
 
 
+def test_a_torn_log_is_refused_even_when_the_marker_is_old(directory: Path) -> None:
+    """Damage in the middle of the write-ahead log is not taken for its end."""
+    write_marker(directory, read_marker(directory)._replace(sequence=0))
+    _flip("*.log")(directory)
+    with pytest.raises(DirectoryDamaged):
+        open_store(directory)
+
+
 def test_opening_nothing_creates_nothing(tmp_path: Path) -> None:
     """A missing directory, and one without a store, are refused as such and stay as they are."""
     other = tmp_path / "other"

@@ -15,7 +15,8 @@ GIB = 1024 * MIB
     [
         (500 * GIB, None, 64 * MIB),
         (1 * GIB, None, GIB // 50),
-        (10 * MIB, None, 1 * MIB),
+        (100 * MIB, None, 4 * MIB),
+        (10 * MIB, None, 10 * MIB // 4),
         (2 * MIB, None, MIB // 2),
         (500 * GIB, 5 * GIB, 5 * GIB),
         (500 * GIB, 0, 0),
