@@ -18,9 +18,10 @@ SPACE = Space("local", "test", "1", 24)
 PAIRS = Space("local", "pairs", "1", 2)
 
 
-def search(
-    partition: Partition, seed: LexicalSeed | SemanticSeed, *, limit: int = 100
-) -> tuple[list[tuple[str, float]], int]:
+Found = tuple[list[tuple[str, float]], int]
+
+
+def search(partition: Partition, seed: LexicalSeed | SemanticSeed, *, limit: int = 100) -> Found:
     """Ids with scores, and the number of matches."""
     selection = select_base(
         partition,
