@@ -2,8 +2,10 @@
 
 All roots are looked up before any neighbour. Each node's outgoing entries come before its incoming ones, each in
 ascending relation id; a record and a relation count once. A relation is checked in this order: kind (known from the
-index entry), interval, evidence sources, far endpoint. At the last depth a relation to a record that is not included is
-put off, and settled when the walk has ended. Which cut ends what is docs/decisions/0045.
+index entry), interval, evidence sources, far endpoint. Which cut ends what is docs/decisions/0045.
+
+The contract puts a relation off that leads beyond the last depth, in case its far end is included later. That cannot
+happen here: records of the last depth are scanned last, when every lookup has been made. So the cut is told at once.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ class Traversal:
     Attributes:
         roots: In request order.
         depth_of: Row to minimum depth of each included record, in order of discovery.
-        edges: Relation indexes in order of discovery, put-off ones at the end; both ends of each are included.
+        edges: Relation indexes in order of discovery; both ends of each are included.
     """
 
     roots: tuple[Root, ...]
@@ -186,7 +188,6 @@ def traverse(
         elif root.status == "not_examined":
             walk.cuts.add("node_limit")
     walk.run()
-    walk.settle_deferred()
     return Traversal(
         tuple(roots),
         walk.depth_of,
@@ -221,8 +222,6 @@ class _Walk:
         self._records = records
         self._cache = cache
         self._now_ms = now_ms
-        # Relation index, far row and the far revision that the relation pins.
-        self._deferred: list[tuple[int, int, int]] = []
         self.depth_of: dict[int, int] = {}
         self.edges: list[int] = []
         self.cuts: set[StopReason] = set()
@@ -283,7 +282,7 @@ class _Walk:
             revision = revision_of.get(far)
             if revision is None:
                 if is_boundary:
-                    self._deferred.append((index, far, far_revision))
+                    self.cuts.add("depth_limit")
                     continue
                 if records.is_spent:
                     # Scanning goes on: later relations may join records that are already included.
@@ -294,7 +293,7 @@ class _Walk:
                 continue
             if far not in depth_of:
                 if is_boundary:
-                    self._deferred.append((index, far, far_revision))
+                    self.cuts.add("depth_limit")
                     continue
                 if len(edges) < edge_limit:
                     depth_of[far] = far_depth
@@ -312,22 +311,3 @@ class _Walk:
         if is_cut:
             self.cuts.add("scan_limit")
         return not is_cut and "edge_limit" not in self.cuts
-
-    def settle_deferred(self) -> None:
-        """Keep the put-off relations whose far end was included after all; the others are depth cuts."""
-        revision_of = self._records.revision_of
-        is_cut = False
-        for index, far, far_revision in self._deferred:
-            revision = revision_of.get(far)
-            if revision is None:
-                is_cut = True
-            elif revision == far_revision:
-                # Otherwise the record was looked up and cannot be served, or has another revision: no cut.
-                if far not in self.depth_of:
-                    is_cut = True
-                elif len(self.edges) < self._expansion.edge_limit:
-                    self.edges.append(index)
-                else:
-                    self.cuts.add("edge_limit")
-        if is_cut:
-            self.cuts.add("depth_limit")

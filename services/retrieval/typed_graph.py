@@ -26,7 +26,7 @@ class TypedGraph:
     Attributes:
         relation_kinds: The kinds that were walked, in the documented order.
         nodes: In order of discovery.
-        edges: Relation indexes, in order of discovery, put-off ones at the end.
+        edges: Relation indexes, in order of discovery.
     """
 
     expansion: Expansion
