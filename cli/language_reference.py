@@ -54,7 +54,7 @@ def read_topics() -> dict[str, str]:
 
 
 def read_generation_time() -> int:
-    """Return when the topics were written, milliseconds since the Unix epoch, as their file says; 0 when it does not."""
+    """Return when the topics were written, milliseconds since the Unix epoch; 0 when their file does not say."""
     from pydoc_data import topics
 
     with Path(topics.__file__).open(encoding="utf-8") as file:

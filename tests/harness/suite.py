@@ -187,6 +187,15 @@ def free_port() -> int:
         return port
 
 
+def is_running(process_id: int) -> bool:
+    """Tell whether a process runs; one that ended and waits to be reaped does not."""
+    try:
+        status = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
 def wait_until(condition: Any, what: str, *, timeout_s: float = START_S) -> None:
     """Wait for a condition that must come true; fail with its description when it does not."""
     give_up_at_s = time.monotonic() + timeout_s

@@ -14,7 +14,7 @@ import pytest
 
 from cli.suite import PROCESSES
 from tests.harness.api import Api
-from tests.harness.suite import Suite, free_port, make_suite, wait_until
+from tests.harness.suite import Suite, free_port, is_running, make_suite, wait_until
 
 SERVICES = [process.name for process in PROCESSES]
 
@@ -35,15 +35,6 @@ def serve(directory: Path, port: int | None = None) -> subprocess.CompletedProce
     """Run `waggle serve` where it cannot start."""
     listen = f"127.0.0.1:{port or free_port()}"
     return waggle("serve", "--data-dir", str(directory), "--listen", listen)
-
-
-def is_running(process_id: int) -> bool:
-    """Tell whether a process runs; one that ended and waits to be reaped does not."""
-    try:
-        status = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_missing_store_is_named_with_the_command_that_makes_one(tmp_path: Path) -> None:
