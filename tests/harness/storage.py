@@ -63,6 +63,7 @@ class StoreBench:
         self.clock = ManualClock()
         self._memory = MemoryVolume()
         self._server: RunningServer | None = None
+        self._sockets: tempfile.TemporaryDirectory[str] | None = None
         if implementation != "memory":
             create_store(path)
         self._open()
@@ -75,8 +76,9 @@ class StoreBench:
     def close(self) -> None:
         """Close whatever is open."""
         self.store.close()
-        if self._server is not None:
+        if self._server is not None and self._sockets is not None:
             self._server.drain(0)
+            self._sockets.cleanup()
         self.local.close()
 
     def _open(self) -> None:
@@ -85,7 +87,8 @@ class StoreBench:
         self.store = self.local
         if self._implementation == "grpc":
             # A path that is short enough for a socket, whatever the test's own directory is called.
-            address = f"unix:{tempfile.mkdtemp(prefix='waggle-')}/storage.sock"
+            self._sockets = tempfile.TemporaryDirectory(prefix="waggle-")
+            address = f"unix:{self._sockets.name}/storage.sock"
             self._server = serve_store(self.local, address)
             self.store = GrpcStore(address)
 
