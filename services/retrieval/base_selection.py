@@ -11,8 +11,9 @@ from services.retrieval.candidates import eligible_corpus, examine_candidates
 from services.retrieval.channels import ChannelRanking, rank_lexical, rank_semantic
 from services.retrieval.corpus import Corpus
 from services.retrieval.examination import Examination, Selection
-from services.retrieval.fusion import FusedRow, fuse_rankings, rank_contributions
+from services.retrieval.fusion import fuse_rankings, rank_contributions
 from services.retrieval.partition import Partition
+from services.retrieval.profiles import HybridRankingProfile
 from services.retrieval.seed import HybridSeed, LexicalSeed, Seed, SemanticSeed
 from services.retrieval.selection import BaseHit, BaseSelection, RankContribution
 from services.retrieval.view import Filter
@@ -101,11 +102,20 @@ def _select_hybrid(examination: Examination, corpus: Corpus, seed: HybridSeed, l
     semantic = rank_semantic(corpus, seed.space, seed.vector, seed.min_score, profile.candidate_limit)
     bound = corpus.bound(seed.space)
     id_rank = corpus.partition.records.id_rank
-    fused = fuse_rankings(lexical.rows.tolist(), semantic.rows.tolist(), profile, id_rank)
+    lexical_rows, semantic_rows = lexical.rows.tolist(), semantic.rows.tolist()
+    rows, scores = fuse_rankings(lexical_rows, semantic_rows, profile, id_rank)
+    matched = len(rows)
+    del rows[limit:], scores[limit:]
+    lexical_part = dict(zip(lexical_rows, _parts(lexical, profile.lexical_weight, profile), strict=True))
+    semantic_part = dict(zip(semantic_rows, _parts(semantic, profile.semantic_weight, profile), strict=True))
+    cosine_of = dict(zip(semantic_rows, semantic.scores.tolist(), strict=True))
+    others = [row for row in rows if row not in cosine_of]
+    cosine_of.update(_other_cosines(corpus, seed.space, seed.vector, others))
+    members = (map(found.get, rows) for found in (lexical_part, semantic_part, cosine_of))
     return BaseSelection(
         mode="hybrid",
-        hits=_hybrid_hits(corpus, seed, fused[:limit], lexical, semantic),
-        matched=len(fused),
+        hits=tuple(map(BaseHit._make, zip(rows, scores, *members, strict=True))),
+        matched=matched,
         scanned_records=examination.scanned_records,
         scanned_bytes=examination.scanned_bytes,
         candidate_index_bytes=examination.candidate_index_bytes,
@@ -123,30 +133,12 @@ def _select_hybrid(examination: Examination, corpus: Corpus, seed: HybridSeed, l
     )
 
 
-def _hybrid_hits(
-    corpus: Corpus, seed: HybridSeed, fused: list[FusedRow], lexical: ChannelRanking, semantic: ChannelRanking
-) -> tuple[BaseHit, ...]:
-    profile = seed.profile
-    lexical_scores, semantic_scores = lexical.scores.tolist(), semantic.scores.tolist()
-    lexical_parts = rank_contributions(profile.lexical_weight, profile.rank_constant, len(lexical_scores))
-    semantic_parts = rank_contributions(profile.semantic_weight, profile.rank_constant, len(semantic_scores))
-    cosines = _other_cosines(
-        corpus, seed.space, seed.vector, [part.row for part in fused if part.semantic_rank is None]
-    )
-    hits = []
-    for row, score, lexical_rank, semantic_rank in fused:
-        lexical_part = semantic_part = None
-        if lexical_rank is not None:
-            index = lexical_rank - 1
-            lexical_part = RankContribution(lexical_rank, lexical_scores[index], lexical_parts[index])
-        if semantic_rank is not None:
-            index = semantic_rank - 1
-            cosine: float | None = semantic_scores[index]
-            semantic_part = RankContribution(semantic_rank, semantic_scores[index], semantic_parts[index])
-        else:
-            cosine = cosines.get(row)
-        hits.append(BaseHit(row, score, lexical_part, semantic_part, cosine))
-    return tuple(hits)
+def _parts(channel: ChannelRanking, weight: float, profile: HybridRankingProfile) -> list[RankContribution]:
+    """Each kept row's part of the fused score, best first."""
+    count = len(channel.rows)
+    contributions = rank_contributions(weight, profile.rank_constant, count)
+    members = zip(range(1, count + 1), channel.scores.tolist(), contributions, strict=True)
+    return list(map(RankContribution._make, members))
 
 
 def _other_cosines(corpus: Corpus, space: Space, query: Float32Vector, rows: list[int]) -> dict[int, float]:

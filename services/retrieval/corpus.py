@@ -19,7 +19,7 @@ from services.retrieval.selection import EmbeddingCoverage
 from services.retrieval.text_index import IntArray, Postings
 
 # A term in more than one of so many documents is added as a whole column, which is quicker than picking them out.
-_DENSE_FRACTION = 8
+_DENSE_FRACTION = 3
 # Kept term scores of one corpus, in values.
 _KEPT_VALUES_MAX = 1 << 18
 
@@ -76,13 +76,14 @@ class Corpus:
         if term in self._terms:
             return self._terms[term]
         scores = self._score_term(term)
-        values = 1 if scores is None else len(scores.scores)
-        if self._kept_values + values > _KEPT_VALUES_MAX:
-            self._terms.clear()
-            self._kept_values = 0
-        self._terms[term] = scores
-        self._kept_values += values
+        self._keep(term, scores)
         return scores
+
+    def _keep(self, term: str, scores: TermScores | None) -> None:
+        self._terms[term] = scores
+        self._kept_values += _kept_values(scores)
+        while self._kept_values > _KEPT_VALUES_MAX and len(self._terms) > 1:
+            self._kept_values -= _kept_values(self._terms.pop(next(iter(self._terms))))
 
     def _score_term(self, term: str) -> TermScores | None:
         self._prepare()
@@ -149,6 +150,10 @@ class Corpus:
         if embedded == self.corpus_records:
             return "complete"
         return "partial" if embedded else "missing"
+
+
+def _kept_values(scores: TermScores | None) -> int:
+    return 1 if scores is None else len(scores.scores)
 
 
 def sort_best(

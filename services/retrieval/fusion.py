@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from services.retrieval.profiles import HybridRankingProfile
-
-
-class FusedRow(NamedTuple):
-    """A row of the union with its one-based rank in each channel, None where the channel did not keep it."""
-
-    row: int
-    score: float
-    lexical_rank: int | None
-    semantic_rank: int | None
 
 
 @lru_cache(maxsize=64)
@@ -32,7 +22,7 @@ def fuse_rankings(
     semantic: Sequence[int],
     profile: HybridRankingProfile,
     id_rank: npt.NDArray[np.int32],
-) -> list[FusedRow]:
+) -> tuple[list[int], list[float]]:
     """Combine two rankings into one.
 
     Args:
@@ -42,8 +32,8 @@ def fuse_rankings(
         id_rank: (rows,) position of each row in ascending record id order, for ties.
 
     Returns:
-        Every row once, highest score first, equal scores in ascending record id order. An absent channel adds nothing;
-        the lexical part is added before the semantic one.
+        Every row once, highest score first, equal scores in ascending record id order; and the score of each. An absent
+        channel adds nothing; the lexical part is added before the semantic one.
 
     Units: scores are dimensionless float64 in [0, (lexical_weight + semantic_weight) / (rank_constant + 1)].
     Source: Cormack, Clarke, Buettcher, SIGIR 2009; weights and tie rule are the contract's.
@@ -54,9 +44,6 @@ def fuse_rankings(
     for row, part in zip(semantic, semantic_parts, strict=True):
         scores[row] = scores.get(row, 0.0) + part
     rows = np.fromiter(scores, np.int64, len(scores))
-    order = np.lexsort((id_rank[rows], -np.fromiter(scores.values(), np.float64, len(scores))))
-    lexical_rank = dict(zip(lexical, range(1, len(lexical) + 1), strict=True)).get
-    semantic_rank = dict(zip(semantic, range(1, len(semantic) + 1), strict=True)).get
-    best = rows[order].tolist()
-    parts = zip(best, map(scores.__getitem__, best), map(lexical_rank, best), map(semantic_rank, best), strict=True)
-    return list(map(FusedRow._make, parts))
+    values = np.fromiter(scores.values(), np.float64, len(scores))
+    order = np.lexsort((id_rank[rows], -values))
+    return rows[order].tolist(), values[order].tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from services.retrieval.fusion import FusedRow, fuse_rankings
+from services.retrieval.fusion import fuse_rankings
 from services.retrieval.profiles import HYBRID_PROFILES
 
 V1, V2 = HYBRID_PROFILES
@@ -29,18 +29,18 @@ def test_the_contracts_samples_come_out(profile, lexical_rank: int, semantic_ran
     """To the last digit, for a row with these two ranks."""
     lexical, semantic = [5, 6, 7], [1, 2, 3]
     lexical[lexical_rank - 1] = semantic[semantic_rank - 1] = 9
-    fused = {part.row: part for part in fuse_rankings(lexical, semantic, profile, ID_RANK)}
-    assert FusedRow(9, expected, lexical_rank, semantic_rank) == fused[9]
+    rows, scores = fuse_rankings(lexical, semantic, profile, ID_RANK)
+    assert expected == scores[rows.index(9)]
 
 
 def test_an_absent_channel_adds_nothing_and_moves_no_weight() -> None:
     """A row of one channel scores that channel's part alone."""
-    assert fuse_rankings([4], [], V1, ID_RANK) == [FusedRow(4, 0.5 / 61, 1, None)]
-    assert fuse_rankings([], [4], V2, ID_RANK) == [FusedRow(4, 0.75 / 3, None, 1)]
-    assert fuse_rankings([], [], V1, ID_RANK) == []
+    assert fuse_rankings([4], [], V1, ID_RANK) == ([4], [0.5 / 61])
+    assert fuse_rankings([], [4], V2, ID_RANK) == ([4], [0.75 / 3])
+    assert fuse_rankings([], [], V1, ID_RANK) == ([], [])
 
 
 def test_equal_scores_stand_in_id_order() -> None:
     """Swapped ranks tie exactly under equal weights; the lower id comes first, whatever the row numbers are."""
     id_rank = np.array([1, 0], np.int32)
-    assert [part.row for part in fuse_rankings([0, 1], [1, 0], V1, id_rank)] == [1, 0]
+    assert fuse_rankings([0, 1], [1, 0], V1, id_rank)[0] == [1, 0]
