@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ class Partition:
         spaces: Bindings by embedding space.
         graph: Served relations and adjacency.
         examinations: Outcomes of candidate selection that still hold.
+        row_of, record_id, relation: See `PartitionView`.
     """
 
     def __init__(self) -> None:
@@ -36,20 +37,16 @@ class Partition:
         self.spaces: dict[Space, VectorSpace] = {}
         self.graph = RelationGraph()
         self.examinations = ExaminationCache()
+        # Asked hundreds of times in a walk, so these are the containers' own methods; containers are never replaced.
+        self.row_of: Callable[[str], int | None] = self.records.row_by_id.get
+        self.record_id: Callable[[int], str] = self.records.ids.__getitem__
+        self.relation: Callable[[int], ServedRelation] = self.graph.relations.__getitem__
 
     @property
     def memory_bytes(self) -> int:
         """Estimate of the memory held."""
         spaces = sum(space.memory_bytes for space in self.spaces.values())
         return self.records.memory_bytes + self.texts.memory_bytes + self.graph.memory_bytes + spaces
-
-    def row_of(self, record_id: str) -> int | None:
-        """See `PartitionView`."""
-        return self.records.row_of(record_id)
-
-    def record_id(self, row: int) -> str:
-        """See `PartitionView`."""
-        return self.records.ids[row]
 
     def revision(self, row: int) -> int:
         """See `PartitionView`."""
@@ -63,7 +60,7 @@ class Partition:
 
     def record_state(self, record_id: str) -> RecordState | None:
         """See `domain.eligibility.RecordReader`."""
-        row = self.records.row_of(record_id)
+        row = self.row_of(record_id)
         return None if row is None else self.records.state(row)
 
     def matches(self, row: int, narrowing: Filter) -> bool:
@@ -84,10 +81,6 @@ class Partition:
     def incoming(self, row: int) -> Sequence[int]:
         """See `PartitionView`."""
         return self.graph.indexes("incoming", (row, self.revision(row)))
-
-    def relation(self, index: int) -> ServedRelation:
-        """See `PartitionView`."""
-        return self.graph.relation(index)
 
     def bindings(self, space: Space, rows: Sequence[int]) -> Sequence[BoundVector | None]:
         """See `PartitionView`."""

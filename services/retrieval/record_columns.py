@@ -32,6 +32,7 @@ class RecordColumns:
 
     Attributes:
         ids: Record id of each row.
+        row_by_id: Row of each record id.
         revision: (rows,) uint64.
         size_bytes: (rows,) int64, length of the stored form.
         valid_until_ms: (rows,) int64, exclusive; NEVER_MS for none.
@@ -48,7 +49,7 @@ class RecordColumns:
         self.is_candidate = GrowableArray(np.bool_)
         self.is_derived = GrowableArray(np.bool_)
         self.answers: list[bytes] = []
-        self._row_by_id: dict[str, int] = {}
+        self.row_by_id: dict[str, int] = {}
         self._is_deleted = GrowableArray(np.bool_)
         self._is_rejected = GrowableArray(np.bool_)
         self._type_code = GrowableArray(np.int32)
@@ -114,13 +115,13 @@ class RecordColumns:
 
     def claim(self, record_id: str) -> int:
         """The row of a record, which may be put later."""
-        row = self._row_by_id.get(record_id)
+        row = self.row_by_id.get(record_id)
         if row is not None:
             return row
         row = len(self.ids)
         self._unfilled.add(row)
         self.ids.append(record_id)
-        self._row_by_id[record_id] = row
+        self.row_by_id[record_id] = row
         self.answers.append(b"")
         for column in (self.revision, self.size_bytes, self.valid_until_ms, self._type_code):
             column.append(0)
@@ -157,10 +158,6 @@ class RecordColumns:
                 self.order = np.insert(self.order, place, row)
         self.id_rank = np.empty(count, np.int32)
         self.id_rank[self.order] = np.arange(count, dtype=np.int32)
-
-    def row_of(self, record_id: str) -> int | None:
-        """Row of a record; None when no such record ever was."""
-        return self._row_by_id.get(record_id)
 
     def rank_after(self, record_id: str) -> int:
         """Position in id order of the first record whose id is greater; the id itself need not exist."""

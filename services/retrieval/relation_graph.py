@@ -22,10 +22,14 @@ class RelationGraph:
 
     A relation keeps its index; one that is served no more leaves the lists, and takes the index up again if it is
     restored. Each list is compared with its stored completeness count when it is first read after a change.
+
+    Attributes:
+        relations: The relation behind each index that stands in a list; others are out of date.
     """
 
     def __init__(self) -> None:
-        self._relations: list[ServedRelation | None] = []
+        self.relations: list[ServedRelation] = []
+        self._served: set[int] = set()
         self._answers: list[bytes] = []
         self._index_by_id: dict[str, int] = {}
         self._lists: dict[Direction, dict[EndpointKey, list[int]]] = {"outgoing": {}, "incoming": {}}
@@ -35,12 +39,12 @@ class RelationGraph:
 
     def __len__(self) -> int:
         """Number of relations that were ever served."""
-        return len(self._relations)
+        return len(self.relations)
 
     @property
     def memory_bytes(self) -> int:
         """Estimate of the memory held."""
-        return self._answer_bytes + len(self._relations) * _RELATION_OVERHEAD_BYTES
+        return self._answer_bytes + len(self.relations) * _RELATION_OVERHEAD_BYTES
 
     def put(self, relation: ServedRelation, answer: bytes) -> None:
         """Serve a relation at its current revision.
@@ -51,15 +55,15 @@ class RelationGraph:
         """
         index = self._index_by_id.get(relation.relation_id)
         if index is None:
-            index = len(self._relations)
+            index = len(self.relations)
             self._index_by_id[relation.relation_id] = index
-            self._relations.append(None)
+            self.relations.append(relation)
             self._answers.append(b"")
-        was_served = self._relations[index] is not None
-        self._relations[index] = relation
+        self.relations[index] = relation
         self._answer_bytes += len(answer) - len(self._answers[index])
         self._answers[index] = answer
-        if not was_served:
+        if index not in self._served:
+            self._served.add(index)
             # What is asserted never changes, so neither do the endpoints.
             self._insert("outgoing", (relation.source_row, relation.source_revision), index)
             self._insert("incoming", (relation.target_row, relation.target_revision), index)
@@ -67,12 +71,12 @@ class RelationGraph:
     def remove(self, relation_id: str) -> None:
         """Serve a relation no more; one that never was is fine."""
         index = self._index_by_id.get(relation_id)
-        relation = None if index is None else self._relations[index]
-        if index is None or relation is None:
+        if index is None or index not in self._served:
             return
+        relation = self.relations[index]
+        self._served.remove(index)
         self._delete("outgoing", (relation.source_row, relation.source_revision), index)
         self._delete("incoming", (relation.target_row, relation.target_revision), index)
-        self._relations[index] = None
         self._answer_bytes -= len(self._answers[index])
         self._answers[index] = b""
 
@@ -94,13 +98,6 @@ class RelationGraph:
                 raise StorageInconsistency("an adjacency list does not agree with its completeness data")
             self._checked[direction][endpoint] = checked
         return checked
-
-    def relation(self, index: int) -> ServedRelation:
-        """The relation behind an index of a list."""
-        relation = self._relations[index]
-        if relation is None:
-            raise LookupError("the relation is not served")
-        return relation
 
     def answer(self, index: int) -> bytes:
         """The relation as answers carry it."""
@@ -124,4 +121,4 @@ class RelationGraph:
         self._checked[direction].pop(endpoint, None)
 
     def _id_of(self, index: int) -> str:
-        return self.relation(index).relation_id
+        return self.relations[index].relation_id
