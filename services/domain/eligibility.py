@@ -56,6 +56,14 @@ class DependencyWork:
     bytes_examined: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class DependencyLookups:
+    """What a request has looked up, to be handed to another request on the same snapshot."""
+
+    work: DependencyWork
+    states: Mapping[str, RecordState | None]
+
+
 @dataclass(slots=True)
 class DependencyCache:
     """Source lookups of one request: each source is read and counted once.
@@ -98,17 +106,19 @@ class DependencyCache:
         """The counters as they stand."""
         return DependencyWork(self.records_examined, self.bytes_examined)
 
-    def copy(self) -> DependencyCache:
-        """The same lookups and counters, independent of this one from now on."""
-        return DependencyCache(self.reader, self.records_examined, self.bytes_examined, dict(self._states))
+    @property
+    def lookups(self) -> DependencyLookups:
+        """A copy of all lookups so far."""
+        return DependencyLookups(self.work, dict(self._states))
 
-    def adopt(self, other: DependencyCache) -> None:
-        """Hold what `other` holds, as if this request had looked it up; both must be of one snapshot.
+    def adopt(self, lookups: DependencyLookups) -> None:
+        """Hold these lookups as if this request had made them; they must be of the same snapshot.
 
-        Lookups that this one made before are forgotten, so it must be fresh.
+        Lookups that were made before are forgotten, so the cache must be fresh.
         """
-        self.records_examined, self.bytes_examined = other.records_examined, other.bytes_examined
-        self._states = dict(other._states)
+        self.records_examined = lookups.work.records_examined
+        self.bytes_examined = lookups.work.bytes_examined
+        self._states = dict(lookups.states)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from services.domain.embeddings import Float32Vector, Space
 from services.retrieval.candidates import eligible_corpus, examine_candidates
 from services.retrieval.channels import ChannelRanking, rank_lexical, rank_semantic
 from services.retrieval.corpus import Corpus
+from services.retrieval.cosine import unit_query
 from services.retrieval.examination import Examination, Selection
 from services.retrieval.fusion import fuse_rankings, rank_contributions
 from services.retrieval.partition import Partition
@@ -101,7 +102,7 @@ def _select_hybrid(examination: Examination, corpus: Corpus, seed: HybridSeed, l
     lexical = rank_lexical(corpus, seed.terms, profile.candidate_limit)
     semantic = rank_semantic(corpus, seed.space, seed.vector, seed.min_score, profile.candidate_limit)
     bound = corpus.bound(seed.space)
-    id_rank = corpus.partition.records.id_rank
+    id_rank = corpus.records.id_rank
     lexical_rows, semantic_rows = lexical.rows.tolist(), semantic.rows.tolist()
     rows, scores = fuse_rankings(lexical_rows, semantic_rows, profile, id_rank)
     matched = len(rows)
@@ -143,12 +144,13 @@ def _parts(channel: ChannelRanking, weight: float, profile: HybridRankingProfile
 
 def _other_cosines(corpus: Corpus, space: Space, query: Float32Vector, rows: list[int]) -> dict[int, float]:
     """Cosines of rows that the semantic channel did not keep, as far as they have a current binding."""
-    vectors = corpus.partition.spaces.get(space)
+    vectors = corpus.spaces.get(space)
     if vectors is None or not rows:
         return {}
     row_array: npt.NDArray[np.int32] = np.array(rows, np.int32)
     slots = vectors.slots_of(row_array)
-    revisions = corpus.partition.records.revision.living
+    revisions = corpus.records.revision.living
     is_current = (slots >= 0) & (vectors.bound_revision.living[slots] == revisions[row_array])
     current = row_array[is_current].tolist()
-    return dict(zip(current, corpus.partition.cosines(space, query, current).tolist(), strict=True))
+    _, wide, norm = unit_query(query)
+    return dict(zip(current, vectors.exact(slots[is_current], wide, norm).tolist(), strict=True))

@@ -80,7 +80,7 @@ def eligible_corpus(partition: Partition, examination: Examination, cache: Depen
         InvalidRequest: The request's dependency work is spent.
     """
     if examination.corpus is None:
-        examination.corpus = Corpus(partition, examination.servable)
+        examination.corpus = _corpus(partition, examination.servable)
     if not len(examination.derived_rows):
         return examination.corpus
     # Judging depends on the partition and the clock alone, and the examination is kept for as long as neither matters.
@@ -95,7 +95,11 @@ def eligible_corpus(partition: Partition, examination: Examination, cache: Depen
     if failed:
         eligible = examination.servable.copy()
         eligible[failed] = False
-        corpus = Corpus(partition, eligible)
+        corpus = _corpus(partition, eligible)
     if is_fresh:
-        examination.judged = (corpus, cache.copy())
+        examination.judged = (corpus, cache.lookups)
     return corpus
+
+
+def _corpus(partition: Partition, eligible: BoolArray) -> Corpus:
+    return Corpus(partition.records, partition.texts, partition.spaces, eligible)

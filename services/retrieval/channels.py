@@ -40,7 +40,7 @@ def rank_lexical(corpus: Corpus, terms: Sequence[str], limit: int) -> ChannelRan
         terms: Distinct, in order of first occurrence: the order in which their scores are added.
         limit: Most rows to keep.
     """
-    texts = corpus.partition.texts
+    texts = corpus.texts
     totals = np.zeros(len(texts), np.float64)
     for term in terms:
         part = corpus.term_scores(term)
@@ -53,9 +53,7 @@ def rank_lexical(corpus: Corpus, terms: Sequence[str], limit: int) -> ChannelRan
     documents = np.flatnonzero(totals)
     if not len(documents):
         return ChannelRanking(0, _NO_ROWS, _NO_SCORES)
-    rows, scores = sort_best(
-        texts.document_row.living[documents], totals[documents], corpus.partition.records.id_rank, limit
-    )
+    rows, scores = sort_best(texts.document_row.living[documents], totals[documents], corpus.records.id_rank, limit)
     return ChannelRanking(len(documents), rows, scores)
 
 
@@ -73,7 +71,7 @@ def rank_semantic(corpus: Corpus, space: Space, query: Float32Vector, min_score:
     bound = corpus.bound(space)
     if not bound.embedded_records:
         return ChannelRanking(0, _NO_ROWS, _NO_SCORES)
-    vectors = corpus.partition.spaces[space]
+    vectors = corpus.spaces[space]
     unit, wide, norm = unit_query(query)
     estimates = vectors.estimate(unit)
     if bound.current is not None:
@@ -92,7 +90,7 @@ def rank_semantic(corpus: Corpus, space: Space, query: Float32Vector, min_score:
         matched = _count_matches(vectors, estimates, min_score, error, wide, norm)
         is_match = cosines >= min_score
         slots, cosines = slots[is_match], cosines[is_match]
-    rows, scores = sort_best(vectors.slot_row.living[slots], cosines, corpus.partition.records.id_rank, limit)
+    rows, scores = sort_best(vectors.slot_row.living[slots], cosines, corpus.records.id_rank, limit)
     return ChannelRanking(matched, rows, scores)
 
 

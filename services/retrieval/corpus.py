@@ -6,6 +6,7 @@ searches in a row.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,10 @@ import numpy.typing as npt
 
 from services.domain.embeddings import Space
 from services.retrieval.bm25 import Float64Array, inverse_document_frequency, length_norms, term_scores
-from services.retrieval.partition import Partition
-from services.retrieval.record_columns import BoolArray
+from services.retrieval.record_columns import BoolArray, RecordColumns
 from services.retrieval.selection import EmbeddingCoverage
-from services.retrieval.text_index import IntArray, Postings
+from services.retrieval.text_index import IntArray, Postings, TextIndex
+from services.retrieval.vector_space import VectorSpace
 
 # A term in more than one of so many documents is added as a whole column, which is quicker than picking them out.
 _DENSE_FRACTION = 3
@@ -55,13 +56,21 @@ class BoundCorpus:
 class Corpus:
     """Eligible records, as a mask over the rows of a partition that does not change meanwhile.
 
+    It knows the partition's parts, not the partition, which holds it in turn: so a partition that is evicted is freed
+    at once, not at some later garbage collection.
+
     Attributes:
+        records, texts, spaces: Of the partition.
         eligible: (rows,) bool.
         corpus_records: Number of them: N.
     """
 
-    def __init__(self, partition: Partition, eligible: BoolArray) -> None:
-        self.partition = partition
+    def __init__(
+        self, records: RecordColumns, texts: TextIndex, spaces: Mapping[Space, VectorSpace], eligible: BoolArray
+    ) -> None:
+        self.records = records
+        self.texts = texts
+        self.spaces = spaces
         self.eligible = eligible
         self.corpus_records = int(np.count_nonzero(eligible))
         self._is_prepared = False
@@ -100,7 +109,7 @@ class Corpus:
         return TermScores(None, column)
 
     def _postings(self, term: str) -> Postings | None:
-        postings = self.partition.texts.postings(term)
+        postings = self.texts.postings(term)
         if postings is None or self._documents is None:
             return postings
         kept = self._documents[postings.documents]
@@ -112,7 +121,7 @@ class Corpus:
         """Find the documents of the corpus, unless they are all that live, and their length norms."""
         if self._is_prepared:
             return
-        texts = self.partition.texts
+        texts = self.texts
         lengths = texts.document_length.living
         # Every eligible record has one living document, so equal numbers mean the same documents.
         documents: BoolArray = texts.living & self.eligible[texts.document_row.living]
@@ -133,12 +142,12 @@ class Corpus:
         return found
 
     def _find_bound(self, space: Space) -> BoundCorpus:
-        vectors = self.partition.spaces.get(space)
+        vectors = self.spaces.get(space)
         if vectors is None:
             return BoundCorpus(0, 0, None)
         rows = vectors.slot_row.living
         in_corpus = self.eligible[rows]
-        current: BoolArray = in_corpus & (vectors.bound_revision.living == self.partition.records.revision.living[rows])
+        current: BoolArray = in_corpus & (vectors.bound_revision.living == self.records.revision.living[rows])
         embedded = int(np.count_nonzero(current))
         return BoundCorpus(int(np.count_nonzero(in_corpus)), embedded, None if embedded == len(rows) else current)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from services.domain.eligibility import DependencyCache
+from services.domain.eligibility import DependencyLookups
 from services.domain.embeddings import Space
 from services.retrieval.record_columns import BoolArray
 from services.retrieval.view import Filter
@@ -65,7 +65,7 @@ class Examination:
     since_ms: int
     until_ms: int
     corpus: Corpus | None = None
-    judged: tuple[Corpus, DependencyCache] | None = field(default=None, repr=False)
+    judged: tuple[Corpus, DependencyLookups] | None = field(default=None, repr=False)
 
     @property
     def candidate_index_bytes(self) -> int:
