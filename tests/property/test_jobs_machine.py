@@ -240,13 +240,18 @@ class JobMachine(RuleBasedStateMachine):
         _, command = self.written[(pick + 1) % len(self.written)]
         self._send(key, command, self._who(command, who))
 
-    @precondition(lambda self: any(job.status == "running" for job in self.model.jobs.values()))
+    @precondition(lambda self: any(job.status in FITTING_VERBS for job in self.model.jobs.values()))
     @rule(verb=st.sampled_from(RUNNING_VERBS), pick=PICKS)
     def holder_waits_past_the_end(self, verb: str, pick: int) -> None:
         """The holder's command passes its checks, and its lease ends before it is committed: it has no effect."""
-        running = [job_id for job_id, job in self.model.jobs.items() if job.status == "running"]
-        job_id = running[pick % len(running)]
+        open_ids = [job_id for job_id, job in self.model.jobs.items() if job.status in FITTING_VERBS]
+        job_id = open_ids[pick % len(open_ids)]
         job = self.model.jobs[job_id]
+        if job.status == "ready":
+            self.work(list(self.model.jobs).index(job_id), 0, "one")
+            if job.status == "ready":
+                return
+            self.world.clock.ms += 1
         attempt = job.attempts[-1]
         who = [token.credential_id for token in self.tokens].index(attempt.credential)
         status = self.world.traffic.status()
