@@ -16,6 +16,7 @@ from services.identity.authority import Authority, Principal
 from services.identity.directory import register_agent, request_trigger
 from services.identity.tokens import Token
 from services.runtime.admission import AdmissionPool
+from services.runtime.fault_points import fault_point
 from services.storage.contract import Store
 from services.workspace.access import Visit, WorkspaceAccess
 
@@ -51,9 +52,10 @@ class JobAccess:
             author = visit.principal.author
             receipt = execute_command(self._jobs(visit), author, keyed)
             register_agent(visit.transaction, visit.principal, scope, request_trigger())
+            fault_point("consolidation.before_commit")
             return receipt
 
-        return self._workspaces.write(
+        receipt = self._workspaces.write(
             token,
             scope,
             run,
@@ -61,6 +63,8 @@ class JobAccess:
             partition_keys=lambda subject_id: self._keys_to_read(subject_id, keyed),
             takes_slot=True,
         )
+        fault_point("consolidation.after_commit")
+        return receipt
 
     def read(
         self,
