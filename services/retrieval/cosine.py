@@ -21,8 +21,6 @@ Float64Array = npt.NDArray[np.float64]
 _FLOAT32_UNIT_ROUNDOFF = 2.0**-24
 # Rows whose largest magnitude has an exponent in this range are kept as they came.
 _EXPONENT_MIN, _EXPONENT_MAX = -20, 20
-# Rows computed together in float64; bounds the temporary arrays.
-_BLOCK_VALUES = 1 << 18
 
 
 def dot_products(rows: Float32Matrix, query: Float64Array) -> Float64Array:
@@ -61,11 +59,8 @@ def exact_cosines(rows: Float32Matrix, norms: Float64Array, query: Float64Array,
     Returns:
         (rows,) float64 in [-1, 1].
     """
-    step = max(1, _BLOCK_VALUES // max(1, rows.shape[1]))
-    cosines = np.empty(len(rows), np.float64)
-    for start in range(0, len(rows), step):
-        block = slice(start, start + step)
-        cosines[block] = dot_products(rows[block], query) / (norms[block] * query_norm)
+    cosines = dot_products(rows, query)
+    cosines /= norms * query_norm
     return np.clip(cosines, -1.0, 1.0, out=cosines)
 
 

@@ -18,6 +18,10 @@ from services.retrieval.text_index import TextIndex
 from services.retrieval.vector_space import VectorSpace
 from services.retrieval.view import BoundVector, Filter, ServedRelation
 
+# Containers, array objects and kept examinations, however little they hold: what counts when small partitions are many.
+_OVERHEAD_BYTES = 24 * 1024
+_SPACE_OVERHEAD_BYTES = 8 * 1024
+
 
 class Partition:
     """Implements `view.PartitionView` over columns. Only `partition_loading` changes it, never while a request looks.
@@ -46,7 +50,8 @@ class Partition:
     def memory_bytes(self) -> int:
         """Estimate of the memory held."""
         spaces = sum(space.memory_bytes for space in self.spaces.values())
-        return self.records.memory_bytes + self.texts.memory_bytes + self.graph.memory_bytes + spaces
+        own = _OVERHEAD_BYTES + len(self.spaces) * _SPACE_OVERHEAD_BYTES
+        return own + self.records.memory_bytes + self.texts.memory_bytes + self.graph.memory_bytes + spaces
 
     def revision(self, row: int) -> int:
         """See `PartitionView`."""

@@ -16,6 +16,8 @@ IntArray = npt.NDArray[np.int32]
 
 _NONE = -1
 _BINDING_OVERHEAD_BYTES = 48
+# Values that are computed together in float64; bounds the temporary arrays when very many rows are close to a cut.
+_EXACT_VALUES = 1 << 18
 
 
 class VectorSpace:
@@ -147,6 +149,13 @@ class VectorSpace:
 
     def exact(self, slots: npt.NDArray[np.integer], query: Float64Array, query_norm: float) -> Float64Array:
         """(slots,) float64, exact cosines of these slots; see `cosine.exact_cosines`."""
+        step = max(1, _EXACT_VALUES // self.space.dimensions)
+        if len(slots) <= step:
+            return self._exact_block(slots, query, query_norm)
+        blocks = [slots[start : start + step] for start in range(0, len(slots), step)]
+        return np.concatenate([self._exact_block(block, query, query_norm) for block in blocks])
+
+    def _exact_block(self, slots: npt.NDArray[np.integer], query: Float64Array, query_norm: float) -> Float64Array:
         rows = self._matrix.living[slots]
         norms = self._norms.living[slots]
         if self._originals:
