@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -380,6 +381,35 @@ def test_a_full_server_refuses_after_authorization(
     for holder in holders:
         holder.join()
     assert client.lexical("bee").page.matched_records == 1
+
+
+def test_many_at_once_see_their_own_writes_and_never_less_than_before(world: MemoryWorld, tmp_path: Path) -> None:
+    """Writers find what they have just written; what a reader counts never falls."""
+    with running_retrieval(world, tmp_path, Settings(max_concurrent_retrievals=64)) as client:
+        written = threading.Event()
+
+        def write_and_look(number: int) -> list[int]:
+            matches = []
+            for step in range(12):
+                world.create(f"bee bee{number}x{step}")
+                matches.append(client.lexical(f"bee{number}x{step}").page.matched_records)
+            return matches
+
+        def count_again() -> list[int]:
+            counts = []
+            while not written.is_set():
+                counts.append(client.lexical("bee").page.matched_records)
+            return counts
+
+        with ThreadPoolExecutor(8) as pool:
+            readers = [pool.submit(count_again) for _ in range(4)]
+            writers = [pool.submit(write_and_look, number) for number in range(4)]
+            found = [writer.result() for writer in writers]
+            written.set()
+            counted = [reader.result() for reader in readers]
+        assert found == [[1] * 12] * 4
+        assert all(counts == sorted(counts) for counts in counted)
+        assert client.lexical("bee").page.matched_records == 48
 
 
 def test_graph_routes_answer_records_paths_and_relations(world: MemoryWorld, client: RetrievalClient) -> None:
