@@ -27,6 +27,7 @@ from services.retrieval.settings import Settings
 from services.runtime.common_messages import scope_message
 from tests.harness.memory_world import SCOPE, SPACE, MemoryWorld, derivation, embedding, record_input, relation_input
 from tests.harness.retrieval_server import LEXICAL, RetrievalClient, refused, running_retrieval, space_message
+from tests.harness.suite import wait_until
 from waggle.common.v1 import records_pb2
 from waggle.retrieval.v1 import graph_search_pb2, searches_pb2, traversal_pb2
 from waggle.retrieval.v1 import retrieval_service_pb2 as pb
@@ -373,8 +374,7 @@ def test_a_full_server_refuses_after_authorization(
         holder.start()
     entered.acquire(timeout=30)
     # The second waits for the partition that the first holds, with a slot of its own.
-    while refused_or_none(client) != "retrieval_busy":
-        pass
+    wait_until(lambda: refused_or_none(client) == "retrieval_busy", "both slots are held")
     mute = world.issue(subject="mute", capabilities=("memory_write",))
     assert refused(client.lexical, "bee", token=mute) == ("forbidden", None)
     leave.set()
@@ -404,8 +404,10 @@ def test_many_at_once_see_their_own_writes_and_never_less_than_before(world: Mem
         with ThreadPoolExecutor(8) as pool:
             readers = [pool.submit(count_again) for _ in range(4)]
             writers = [pool.submit(write_and_look, number) for number in range(4)]
-            found = [writer.result() for writer in writers]
-            written.set()
+            try:
+                found = [writer.result() for writer in writers]
+            finally:
+                written.set()
             counted = [reader.result() for reader in readers]
         assert found == [[1] * 12] * 4
         assert all(counts == sorted(counts) for counts in counted)
