@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from services.consolidation.inspect_job import JobInspection
-from services.consolidation.query_jobs import JobPage, JobSummary
+from services.consolidation.query_jobs import JobPage
 from services.consolidation.read_job_context import JobContext
+from services.domain.job_summaries import JobSummary
 from services.domain.jobs import Attempt, Job, JobSpec, Usage
+from services.domain.lease import Moment
 from services.domain.receipts import Receipt
 from services.runtime.common_messages import (
     author_message,
@@ -121,29 +123,28 @@ def history_message(job: Job, receipt: Receipt) -> consolidation_service_pb2.Job
     return consolidation_service_pb2.JobHistory(job=job_message(job), receipt=receipt_message(receipt))
 
 
-def summary_message(summary: JobSummary) -> jobs_pb2.ConsolidationJobSummary:
-    """A job in a list."""
-    job = summary.job
-    return jobs_pb2.ConsolidationJobSummary(
-        job_id=job.job_id,
-        revision=job.revision,
-        status=_STATUSES[job.status],
-        created_at_millis=job.created_at_millis,
-        modified_at_millis=job.modified_at_millis,
-        attempts=len(job.attempts),
-        lease_active=summary.lease_active,
-        recoverable=summary.recoverable,
-    )
-
-
 def page_message(page: JobPage) -> consolidation_service_pb2.JobPage:
     """A page of jobs."""
     return consolidation_service_pb2.JobPage(
-        jobs=map(summary_message, page.jobs),
+        jobs=[summary_message(summary, page.moment) for summary in page.jobs],
         next_after=page.next_after,
         records_examined=page.records_examined,
         record_bytes=page.record_bytes,
-        evaluated_at_millis=page.evaluated_at_millis,
+        evaluated_at_millis=page.moment.now_ms,
+    )
+
+
+def summary_message(summary: JobSummary, moment: Moment) -> jobs_pb2.ConsolidationJobSummary:
+    """A job in a list."""
+    return jobs_pb2.ConsolidationJobSummary(
+        job_id=summary.job_id,
+        revision=summary.revision,
+        status=_STATUSES[summary.status],
+        created_at_millis=summary.created_at_millis,
+        modified_at_millis=summary.modified_at_millis,
+        attempts=summary.attempt_count,
+        lease_active=summary.is_lease_active(moment),
+        recoverable=summary.is_recoverable(moment),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from services.domain import keys
 from services.domain.canonical_json import parse_canonical
 from services.domain.errors import RecordNotFound, StorageInconsistency
+from services.domain.job_summaries import summary_of_job
 from services.domain.jobs import Job, check_job_bytes, decode_job, encode_job_history, job_digest, job_from_json
 from services.domain.lease import Moment
 from services.domain.receipts import CONSOLIDATION_FAMILY, JobAction, Receipt, job_receipt
@@ -74,7 +75,7 @@ class JobPartition:
         return job, history["receipt"]
 
     def put_step(self, job: Job, *, action: JobAction, author: Author, idempotency_key: str, digest: str) -> Receipt:
-        """Buffer a job's new revision with its history, and return the receipt, which is kept under its key.
+        """Buffer a job's new revision with summary and history, and return the receipt, which is kept under its key.
 
         Args:
             job: The new revision.
@@ -103,6 +104,8 @@ class JobPartition:
         self._on_job(job)
         transaction, partition = self.memory.transaction, self.memory.id
         transaction.put(partition, keys.job_key(self.owner_id, job.job_id), encoded)
+        summary = summary_of_job(job, job_bytes=len(encoded))
+        transaction.put(partition, keys.job_summary_key(self.owner_id, job.job_id), summary.encode())
         transaction.put(partition, keys.job_history_key(self.owner_id, job.job_id, job.revision), history)
         self.memory.put_receipt(self.receipt_key(idempotency_key), digest, receipt)
         return receipt

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from services.consolidation.job_partition import JobPartition
 from services.domain import keys, limits
-from services.domain.jobs import Job, JobStatus, decode_job
-
-_ROWS_IN_FIRST_SCAN: Final = 16
-_BYTES_IN_ONE_SCAN: Final = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class JobSummary:
-    """A job and whether its lease can be used, at the clock of its page."""
-
-    job: Job
-    lease_active: bool
-    recoverable: bool
+from services.domain.job_summaries import JobSummary, decode_summary
+from services.domain.jobs import JobStatus
+from services.domain.lease import Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +19,14 @@ class JobPage:
         next_after: Id of the last examined job when more exist, else None.
         records_examined: Jobs examined, those of another status included.
         record_bytes: Length of their stored forms, at most 4 MiB.
+        moment: What their leases are judged by.
     """
 
     jobs: tuple[JobSummary, ...]
     next_after: str | None
     records_examined: int
     record_bytes: int
-    evaluated_at_millis: int
+    moment: Moment
 
 
 def query_jobs(
@@ -51,35 +41,22 @@ def query_jobs(
         after: Only greater ids; any id will do, whether it exists or not.
         status: Only this status; None for all.
     """
-    moment, transaction = jobs.moment, jobs.memory.transaction
-    prefix = keys.job_prefix(jobs.owner_id)
-    start = prefix if after is None else keys.job_key(jobs.owner_id, after) + b"\x00"
-    end = keys.prefix_end(prefix)
+    prefix = keys.job_summary_prefix(jobs.owner_id)
+    start = prefix if after is None else keys.job_summary_key(jobs.owner_id, after) + b"\x00"
+    # One row more than may be examined tells whether anything is left.
+    wanted = 1 + (scan_limit if status is not None else min(limit, scan_limit))
+    rows = jobs.memory.transaction.scan(jobs.memory.id, start, keys.prefix_end(prefix), limit=wanted)
     found: list[JobSummary] = []
     examined, examined_bytes = 0, 0
     last_id: str | None = None
-    while True:
-        # One row more than may be examined tells whether anything is left.
-        wanted = min(_rows_in_next_scan(examined, examined_bytes), scan_limit - examined + 1)
-        if status is None:
-            wanted = min(wanted, limit - len(found) + 1)
-        rows = transaction.scan(jobs.memory.id, start, end, limit=wanted)
-        for _, value in rows:
-            is_over_bytes = examined_bytes + len(value) > limits.JOB_PAGE_BYTES_MAX
-            if len(found) == limit or examined == scan_limit or is_over_bytes:
-                return JobPage(tuple(found), last_id, examined, examined_bytes, moment.now_ms)
-            job = decode_job(value)
-            examined += 1
-            examined_bytes += len(value)
-            last_id = job.job_id
-            if status is None or job.status == status:
-                found.append(JobSummary(job, job.is_lease_active(moment), job.is_recoverable(moment)))
-        if len(rows) < wanted:
-            return JobPage(tuple(found), None, examined, examined_bytes, moment.now_ms)
-        start = rows[-1][0] + b"\x00"
-
-
-def _rows_in_next_scan(examined: int, examined_bytes: int) -> int:
-    if not examined:
-        return _ROWS_IN_FIRST_SCAN
-    return max(_ROWS_IN_FIRST_SCAN, _BYTES_IN_ONE_SCAN * examined // examined_bytes)
+    for _, value in rows:
+        summary = decode_summary(value)
+        is_over_bytes = examined_bytes + summary.job_bytes > limits.JOB_PAGE_BYTES_MAX
+        if len(found) == limit or examined == scan_limit or is_over_bytes:
+            return JobPage(tuple(found), last_id, examined, examined_bytes, jobs.moment)
+        examined += 1
+        examined_bytes += summary.job_bytes
+        last_id = summary.job_id
+        if status is None or summary.status == status:
+            found.append(summary)
+    return JobPage(tuple(found), None, examined, examined_bytes, jobs.moment)

@@ -20,6 +20,7 @@ RECEIPT = b"K"
 WORKSPACE = b"W"
 JOB = b"J"
 JOB_HISTORY = b"H"
+JOB_SUMMARY = b"Q"
 
 CREDENTIAL = b"C"
 COMPANY_CREDENTIAL = b"D"
@@ -119,18 +120,23 @@ def receipt_key(family: bytes, subject_id: str, idempotency_key: str) -> bytes:
     return RECEIPT + family + hashlib.sha256(content).digest()
 
 
-def job_prefix(owner_id: str) -> bytes:
-    """Prefix of the jobs of one owner.
-
-    The owner stands as its JSON text, whose closing quote ends it: no such text is the beginning of another, so byte
-    order over all jobs is the documented order of a company's list, by JSON text of the owner and then by job id.
-    """
-    return JOB + canonical_bytes(owner_id)
-
-
 def job_key(owner_id: str, job_id: str) -> bytes:
     """Key of a job."""
-    return job_prefix(owner_id) + id_bytes(job_id)
+    return JOB + canonical_bytes(owner_id) + id_bytes(job_id)
+
+
+def job_summary_prefix(owner_id: str) -> bytes:
+    """Prefix of the summaries of one owner's jobs.
+
+    The owner stands as its JSON text, whose closing quote ends it: no such text is the beginning of another, so byte
+    order over all summaries is the documented order of a company's list, by JSON text of the owner and then by job id.
+    """
+    return JOB_SUMMARY + canonical_bytes(owner_id)
+
+
+def job_summary_key(owner_id: str, job_id: str) -> bytes:
+    """Key of a job's summary."""
+    return job_summary_prefix(owner_id) + id_bytes(job_id)
 
 
 def job_history_key(owner_id: str, job_id: str, revision: int) -> bytes:

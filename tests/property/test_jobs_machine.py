@@ -25,6 +25,7 @@ from services.consolidation.commands import (
 )
 from services.domain import keys
 from services.domain.errors import WaggleError
+from services.domain.job_summaries import summary_of_job
 from services.domain.jobs import Assertion, ReportedUsage
 from services.domain.records import SourceRef
 from services.identity.tokens import Token
@@ -343,6 +344,13 @@ class JobMachine(RuleBasedStateMachine):
             last, receipt = self.world.history(job_id, job.revision, token=token)
             assert (last, receipt["committed_at_millis"]) == (job, job.modified_at_millis)
             relation_count += plain.relations
+        for subject, who in (("svc", 0), ("other", 2)):
+            listed = self.world.query(token=self.tokens[who]).jobs
+            owned = sorted(job_id for job_id, plain in self.model.jobs.items() if plain.owner == subject)
+            assert owned == [summary.job_id for summary in listed]
+            for summary in listed:
+                job = self.world.inspect(summary.job_id, token=self.tokens[who]).job
+                assert summary_of_job(job, job_bytes=len(job.encode())) == summary
         rows = self.world.rows()
         assert relation_count == sum(key.startswith(keys.RELATION) for key in rows)
         assert relation_count == sum(key.startswith(keys.OUTGOING) for key in rows)

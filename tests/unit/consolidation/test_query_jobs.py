@@ -9,6 +9,7 @@ import pytest
 
 from services.consolidation.commands import CancelJob, RecoverExpired
 from services.domain import keys, limits
+from services.domain.job_summaries import summary_of_job
 from services.domain.scope import workspace_for
 from tests.harness.job_world import LEASE_MS, JobWorld, spec_of
 from tests.harness.memory_world import SCOPE
@@ -22,7 +23,7 @@ def all_ids(world: JobWorld, **options: int) -> list[str]:
     after: str | None = None
     while True:
         page = world.query(after=after, limit=options.get("limit", 3), scan_limit=options.get("scan_limit", 5))
-        ids = [summary.job.job_id for summary in page.jobs]
+        ids = [summary.job_id for summary in page.jobs]
         assert len(ids) <= page.records_examined <= options.get("scan_limit", 5)
         found += ids
         if page.next_after is None:
@@ -40,19 +41,31 @@ def test_each_job_once_in_order(world: JobWorld, limit: int, scan_limit: int) ->
     assert all_ids(world, limit=limit, scan_limit=scan_limit) == ids
 
 
+def standing(world: JobWorld) -> tuple[bool, bool]:
+    """Whether the lease of the first job is active and whether it is recoverable, as its list says."""
+    page = world.query()
+    assert page.moment.now_ms == world.clock.ms
+    return page.jobs[0].is_lease_active(page.moment), page.jobs[0].is_recoverable(page.moment)
+
+
 def test_summary(world: JobWorld) -> None:
-    """A summary counts attempts and says how the lease stands, by the clock of its page."""
+    """A summary is that of the job, counts attempts, and says how the lease stands by the clock of its page."""
     job_id, _ = world.running_job()
-    page = world.query()
-    summary = page.jobs[0]
-    assert (summary.job, summary.lease_active, summary.recoverable) == (world.job(job_id), True, False)
-    assert page.record_bytes == len(summary.job.encode())
+    page, job = world.query(), world.job(job_id)
+    assert page.jobs == (summary_of_job(job, job_bytes=len(job.encode())),)
+    assert (page.jobs[0].attempt_count, page.record_bytes) == (1, len(job.encode()))
+    assert standing(world) == (True, False)
     world.clock.ms += LEASE_MS
-    page = world.query()
-    assert (page.jobs[0].lease_active, page.jobs[0].recoverable) == (False, True)
-    assert page.evaluated_at_millis == world.clock.ms
+    assert standing(world) == (False, True)
     world.run(RecoverExpired(job_id, 2, "e"))
-    assert (world.query().jobs[0].lease_active, world.query().jobs[0].recoverable) == (False, False)
+    assert standing(world) == (False, False)
+
+
+def test_restart_shows_in_the_list(world: JobWorld) -> None:
+    """A lease of an opening that is over is not active."""
+    world.running_job()
+    world.traffic.reopen()
+    assert standing(world) == (False, True)
 
 
 def test_filter_by_status(world: JobWorld) -> None:
@@ -62,7 +75,7 @@ def test_filter_by_status(world: JobWorld) -> None:
     page = world.query(status="cancelled", scan_limit=3)
     assert (page.jobs, page.next_after, page.records_examined) == ((), ids[2], 3)
     page = world.query(status="cancelled", scan_limit=3, after=ids[2])
-    assert [summary.job.job_id for summary in page.jobs] == [ids[4]]
+    assert [summary.job_id for summary in page.jobs] == [ids[4]]
     assert (page.next_after, page.records_examined) == (None, 2)
 
 
@@ -71,7 +84,7 @@ def test_position_that_was_never_issued(world: JobWorld) -> None:
     ids = sorted(world.new_job() for _ in range(3))
     foreign = world.new_job(token=world.issue(subject="other"))
     for position in ("00000000-0000-0000-0000-000000000000", foreign, LAST):
-        found = [summary.job.job_id for summary in world.query(after=position).jobs]
+        found = [summary.job_id for summary in world.query(after=position).jobs]
         assert found == [job_id for job_id in ids if job_id > position]
 
 
@@ -82,7 +95,7 @@ def test_pages_while_jobs_come(world: JobWorld) -> None:
     after: str | None = None
     while True:
         page = world.query(limit=2, after=after)
-        seen += [summary.job.job_id for summary in page.jobs]
+        seen += [summary.job_id for summary in page.jobs]
         world.new_job()
         after = page.next_after
         if after is None or len(seen) > 100:
@@ -93,12 +106,12 @@ def test_pages_while_jobs_come(world: JobWorld) -> None:
 
 def test_pages_end_before_4_mib(world: JobWorld) -> None:
     """The jobs of a page have at most 4 MiB together; a continuation follows."""
-    # Far larger than usual jobs, written past the rules.
+    # As if they were far larger than usual jobs.
     ids = sorted(world.new_job(max_attempts=32) for _ in range(20))
     partition = workspace_for("acme", SCOPE, "svc").partition
     for job_id in ids:
-        encoded = world.job(job_id).encode()
-        world.put(partition, keys.job_key("svc", job_id), encoded + b" " * (400_000 - len(encoded)))
+        summary = summary_of_job(world.job(job_id), job_bytes=400_000)
+        world.put(partition, keys.job_summary_key("svc", job_id), summary.encode())
     page = world.query()
     assert page.record_bytes == 400_000 * page.records_examined
     assert page.records_examined == limits.JOB_PAGE_BYTES_MAX // 400_000
@@ -115,15 +128,15 @@ def test_order_over_owners_is_that_of_their_json_text() -> None:
     def documented(pair: tuple[str, str]) -> tuple[bytes, str]:
         return json.dumps(pair[0], ensure_ascii=False).encode(), pair[1]
 
-    assert sorted(pairs, key=lambda pair: keys.job_key(*pair)) == sorted(pairs, key=documented)
+    assert sorted(pairs, key=lambda pair: keys.job_summary_key(*pair)) == sorted(pairs, key=documented)
 
 
 def test_prefix_holds_one_owner_only() -> None:
     """No owner's jobs lie within the range of another, even of one whose name begins alike."""
     owners = ["a", "a b", "ab", 'a"', "a\\", 'a\\"']
     for owner, other in itertools.permutations(owners, 2):
-        prefix = keys.job_prefix(owner)
-        assert not prefix <= keys.job_key(other, LAST) < keys.prefix_end(prefix)
+        prefix = keys.job_summary_prefix(owner)
+        assert not prefix <= keys.job_summary_key(other, LAST) < keys.prefix_end(prefix)
 
 
 def test_value_of_a_job_is_bounded(world: JobWorld) -> None:
