@@ -37,7 +37,7 @@ from tests.reference.servable import Lookups, Refused
 from tests.reference.world import World
 
 REFUSED = "refused"
-many = settings(max_examples=4 * settings().max_examples)
+many = settings(max_examples=max(120, settings().max_examples))
 
 _partition_numbers = itertools.count(1)
 

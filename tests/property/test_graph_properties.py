@@ -21,7 +21,7 @@ from tests.reference.loading import partition_of
 from tests.reference.servable import Lookups, is_evidence_servable, is_servable
 from tests.reference.world import World
 
-many = settings(max_examples=2 * settings().max_examples)
+many = settings(max_examples=max(60, settings().max_examples))
 
 
 def search(world: World, query: GraphQuery) -> tuple[GraphPage, dict[str, object]] | None:
