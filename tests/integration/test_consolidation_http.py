@@ -398,6 +398,40 @@ def test_one_claim_wins(api: Api, pair: tuple[Any, Any]) -> None:
     assert len(inspect(api, job_id)["job"]["attempts"]) == 1
 
 
+def test_workers_race_for_many_jobs(suite: Suite, api: Api, pair: tuple[Any, Any]) -> None:
+    """Workers that all want every job: each job is claimed once and published once, and nothing is lost."""
+    job_ids = [command(api, create(*pair))["job_id"] for _ in range(16)]
+    found = {"source": pair[0], "target": pair[1], "kind": "supports", "evidence_ref": "e"}
+
+    def persist(own: Api, operation: dict[str, Any]) -> int:
+        body = {"idempotency_key": builders.new_key("race"), "operation": operation}
+        while (status := own.post("memory/consolidation/commands", body).status_code) == 503:
+            pass
+        return status
+
+    def work(index: int) -> int:
+        published = 0
+        with suite.client() as client:
+            own = Api(client, api.scope)
+            for job_id in job_ids[index:] + job_ids[:index]:
+                claim = {"type": "claim", "job_id": job_id, "expected_revision": 1, "worker_id": f"w{index}"}
+                if persist(own, claim) != 200:
+                    continue
+                while (answer := own.post("memory/consolidation/inspect", {"job_id": job_id})).status_code == 503:
+                    pass
+                fence = answer.json()["inspection"]["job"]["attempts"][0]["fence"]
+                published += persist(own, publish(job_id, fence, found)) == 200
+        return published
+
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(work, range(8)))
+    assert sum(counts) == len(job_ids)
+    jobs = [inspect(api, job_id)["job"] for job_id in job_ids]
+    assert all((job["status"], job["revision"], len(job["attempts"])) == ("published", 3, 1) for job in jobs)
+    walk = {"query": {"root_record_ids": [pair[0]["record_id"]], "direction": "outgoing", "max_depth": 1}}
+    assert len(api.expect("memory/graph/typed", walk)["graph"]["edges"]) == len(job_ids)
+
+
 def test_restart_of_storage_fences_the_attempt(fresh_suite: Suite, fresh_api: Api) -> None:
     """After storage is killed, the attempt is recoverable, its holder refused, and everything acknowledged is there."""
     sources = [fresh_api.create("one"), fresh_api.create("two")]
