@@ -78,6 +78,7 @@ def test_graph_search_equals_the_reference(store: LocalStore, data: st.DataObjec
         assert answer == reference_search(world, query)
 
 
+@settings(max_examples=min(250, settings().max_examples))
 @given(seed=st.integers(0, 2**32 - 1))
 def test_graph_search_of_large_worlds_equals_the_reference(store: LocalStore, seed: int) -> None:
     """Also with more matches than the pool holds, four anchors, deep paths and hundreds of relations."""
