@@ -15,6 +15,7 @@ from benchmarks.corpus import Corpus, generate_corpus, load_corpus
 from benchmarks.figures import Figure, figures_as_json, latency_figures, print_figures
 from benchmarks.http_load import Answer, Connection, measure_latency, measure_throughput
 from benchmarks.importing import import_corpus, record_body
+from benchmarks.jobs import measure_jobs
 from benchmarks.searches import (
     SearchBody,
     found_names,
@@ -74,6 +75,7 @@ def measure_corpus(corpus: Corpus) -> list[Figure]:
             figures += _cold_figures(suite, key, corpus)
             figures += _search_figures(suite, key, corpus)
             figures += _load_figures(suite, key, corpus)
+            figures += measure_jobs(lambda: Connection(suite.address, key), workers=_CLIENTS)
         return figures
 
 

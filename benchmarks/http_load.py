@@ -22,6 +22,16 @@ class Answer:
     headers: Mapping[str, str]
     body: bytes
 
+    def checked(self) -> Answer:
+        """Return the answer itself.
+
+        Raises:
+            RuntimeError: Its status is not 200.
+        """
+        if self.status != 200:
+            raise RuntimeError(f"status {self.status}: {self.body[:300]!r}")
+        return self
+
 
 class Connection:
     """One keep-alive connection to HOST:PORT."""
@@ -83,12 +93,12 @@ def measure_latency(connection: Connection, requests: Sequence[bytes]) -> tuple[
         begin = time.perf_counter()
         answer = connection.exchange(request)
         seconds.append(time.perf_counter() - begin)
-        answers.append(_checked(answer))
+        answers.append(answer.checked())
     return seconds, answers
 
 
 def measure_throughput(
-    open_connection: Callable[[], Connection],
+    connect: Callable[[], Connection],
     requests_of_client: Callable[[Connection, int], Sequence[bytes]],
     *,
     clients: int,
@@ -101,20 +111,36 @@ def measure_throughput(
     Raises:
         RuntimeError: An answer was not 200.
     """
-    connections = [open_connection() for _ in range(clients)]
-    prepared = [requests_of_client(connection, number) for number, connection in enumerate(connections)]
     seconds: list[list[float]] = [[] for _ in range(clients)]
+
+    def work(connection: Connection, client: int) -> None:
+        seconds[client], _ = measure_latency(connection, requests_of_client(connection, client))
+
+    elapsed = run_clients(connect, work, clients=clients)
+    durations = [duration for of_client in seconds for duration in of_client]
+    return len(durations) / elapsed, durations
+
+
+def run_clients(connect: Callable[[], Connection], work: Callable[[Connection, int], None], *, clients: int) -> float:
+    """Run the work of clients side by side, each on a connection of its own; seconds from first start to last end.
+
+    Raises:
+        RuntimeError: A client failed.
+    """
     failures: list[BaseException] = []
     start = threading.Barrier(clients + 1)
 
-    def run(number: int) -> None:
+    def run(client: int) -> None:
+        connection = connect()
         start.wait()
         try:
-            seconds[number], _ = measure_latency(connections[number], prepared[number])
+            work(connection, client)
         except (OSError, RuntimeError) as failure:
             failures.append(failure)
+        finally:
+            connection.close()
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
+    threads = [threading.Thread(target=run, args=(client,)) for client in range(clients)]
     for thread in threads:
         thread.start()
     start.wait()
@@ -122,14 +148,6 @@ def measure_throughput(
     for thread in threads:
         thread.join()
     elapsed = time.perf_counter() - begin
-    for connection in connections:
-        connection.close()
     if failures:
         raise RuntimeError("a client failed") from failures[0]
-    return sum(map(len, prepared)) / elapsed, [duration for durations in seconds for duration in durations]
-
-
-def _checked(answer: Answer) -> Answer:
-    if answer.status != 200:
-        raise RuntimeError(f"status {answer.status}: {answer.body[:300]!r}")
-    return answer
+    return elapsed
