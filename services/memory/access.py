@@ -11,6 +11,7 @@ from services.identity.authority import Principal
 from services.identity.directory import command_trigger, register_agent, register_workspace, request_trigger
 from services.identity.tokens import Token
 from services.memory.execute_command import KeyedCommand, execute_command, keys_to_read
+from services.runtime.fault_points import fault_point
 from services.storage.transaction import Transaction
 from services.workspace.access import Visit, WorkspaceAccess
 from services.workspace.partition import MemoryPartition
@@ -38,9 +39,10 @@ class PartitionAccess(WorkspaceAccess):
             outcome = execute_command(visit.partition, visit.principal.author, keyed)
             writes_record = keyed.command.family == MEMORY_FAMILY and not outcome.is_replay
             register(visit.transaction, visit.principal, scope, outcome.receipt if writes_record else None)
+            fault_point("memory.before_commit")
             return outcome.receipt
 
-        return self.write(
+        receipt = self.write(
             token,
             scope,
             run,
@@ -48,6 +50,8 @@ class PartitionAccess(WorkspaceAccess):
             partition_keys=lambda subject_id: keys_to_read(subject_id, keyed),
             takes_slot=takes_slot,
         )
+        fault_point("memory.after_commit")
+        return receipt
 
     def read(
         self,

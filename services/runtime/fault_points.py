@@ -6,7 +6,8 @@
 * `error`: FaultInjected is raised;
 * `pause:FILE`: FILE is created with the process id in it, and the thread waits until somebody removes FILE.
 
-`name=action@N` acts on the Nth passing only, counted from 1; without it every passing acts.
+`name=action@N` acts on the Nth passing only, counted from 1; `name=action?FILE` only while FILE is there, which is then
+taken away, so that a test can arm one passing of a process that runs. Without either every passing acts.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ class FaultInjected(Exception):
 class _ArmedPoint:
     action: str
     passing: int | None
+    trigger: Path | None = None
     passing_count: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_due(self) -> bool:
+        if self.trigger is not None:
+            return _take(self.trigger)
         with self.lock:
             self.passing_count += 1
             return self.passing is None or self.passing == self.passing_count
@@ -49,12 +53,14 @@ def parse_fault_points(text: str) -> dict[str, _ArmedPoint]:
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, separator, action = entry.partition("=")
         passing: int | None = None
+        action, has_trigger, trigger = action.partition("?")
         if "@" in action:
             action, _, count = action.rpartition("@")
             passing = int(count)
-        if not separator or not name or not (action in ("kill", "error") or action.startswith("pause:")):
+        is_complete = bool(separator and name) and bool(trigger) == bool(has_trigger)
+        if not is_complete or not (action in ("kill", "error") or action.startswith("pause:")):
             raise ValueError(f"{ENVIRONMENT_VARIABLE}: {entry!r} is not name=kill, name=error or name=pause:FILE")
-        armed[name] = _ArmedPoint(action, passing)
+        armed[name] = _ArmedPoint(action, passing, Path(trigger) if trigger else None)
     return armed
 
 
@@ -70,6 +76,15 @@ def fault_point(name: str) -> None:
     point = _armed.get(name)
     if point is not None and point.is_due():
         _act(name, point.action)
+
+
+def _take(trigger: Path) -> bool:
+    """Remove the file; false when it is not there. Of many threads and processes one succeeds."""
+    try:
+        trigger.unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _act(name: str, action: str) -> None:

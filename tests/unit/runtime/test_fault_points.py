@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from services.runtime import fault_points
@@ -30,7 +32,19 @@ def test_a_point_can_act_on_one_passing_only(monkeypatch: pytest.MonkeyPatch) ->
     fault_point("a")
 
 
-@pytest.mark.parametrize("text", ["a", "a=explode", "=kill", "a=error@x"])
+def test_a_point_can_be_armed_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`?FILE` acts on the next passing after the file was made, and takes it away."""
+    trigger = tmp_path / "trigger"
+    monkeypatch.setattr(fault_points, "_armed", parse_fault_points(f"a=error?{trigger}"))
+    fault_point("a")
+    trigger.touch()
+    with pytest.raises(FaultInjected):
+        fault_point("a")
+    assert not trigger.exists()
+    fault_point("a")
+
+
+@pytest.mark.parametrize("text", ["a", "a=explode", "=kill", "a=error@x", "a=error?"])
 def test_a_bad_setting_stops_the_process(text: str) -> None:
     """A misspelt setting is an error, not a test that silently proves nothing."""
     with pytest.raises(ValueError):
