@@ -10,22 +10,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
-from cli.suite import RUN_DIRECTORY, SUITE_FILE, VERIFIER_KEY_FILE
+from cli.suite import PROCESSES, RUN_DIRECTORY, SUITE_FILE, VERIFIER_KEY_FILE
 from services.identity.bootstrap import bootstrap_tenant
 from services.identity.verifier_key import create_verifier_key
+from services.runtime.process import SUPERVISOR_VARIABLE
 from services.storage.directory import create_store, open_store
 
 START_S = 40.0
 STOP_S = 40.0
 POLL_S = 0.02
 COMPANY = "acme"
+SERVICES = tuple(process.name for process in PROCESSES)
+# python -m services.runtime.process services.NAME
+_MODULE_WORD = 3
 
 EVERY_SCOPE = {
     "version": "company_scopes_v1",
@@ -130,23 +135,45 @@ class Suite:
 
     def process_id(self, name: str) -> int:
         """Return the id of the process that runs a service now."""
-        return int([entry["pid"] for entry in self.events("started") if entry["process"] == name][-1])
+        (found,) = self.process_ids()[name]
+        return found
+
+    def process_ids(self) -> dict[str, list[int]]:
+        """Return the ids of the supervisor's children, by service; exactly one each when all is well."""
+        found: dict[str, list[int]] = {}
+        for child in [] if self.process is None else psutil.Process(self.process.pid).children():
+            # One may end meanwhile, or not have become its service yet.
+            with suppress(psutil.NoSuchProcess):
+                module = "".join(child.cmdline()[_MODULE_WORD:][:1])
+                found.setdefault(module.removeprefix("services."), []).append(child.pid)
+        return {name: found[name] for name in SERVICES if name in found}
 
     def kill(self, name: str) -> None:
         """End a service with SIGKILL, and wait until the supervisor has put another process in its place."""
-        starts = len(self.events("started"))
-        os.kill(self.process_id(name), signal.SIGKILL)
-        wait_until(lambda: len(self.events("started")) > starts, f"{name} is started again")
+        former = self.process_id(name)
+        os.kill(former, signal.SIGKILL)
+        wait_until(lambda: self.process_ids().get(name, [former]) != [former], f"{name} is started again")
+
+    def kill_supervisor(self) -> int:
+        """End the supervisor with SIGKILL and return its process id; `start` makes another one."""
+        process, self.process = self.process, None
+        assert process is not None
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+        return process.pid
 
     def wait_healthy(self) -> None:
         """Wait until the gateway answers and says that the suite is healthy."""
-        wait_until(self._is_healthy, "the suite is healthy")
+        wait_until(self.is_healthy, "the suite is healthy")
 
     def tail_of_log(self) -> str:
         """Return the last lines of the log, for failures."""
         return "\n".join(self.log.read_text(encoding="utf-8").splitlines()[-30:]) if self.log.exists() else ""
 
-    def _is_healthy(self) -> bool:
+    def is_healthy(self) -> bool:
+        """Return whether the gateway answers that the suite is healthy."""
         try:
             return httpx.get(f"{self.url}/health", timeout=5.0, trust_env=False).status_code == 200
         except httpx.HTTPError:
@@ -194,6 +221,16 @@ def is_running(process_id: int) -> bool:
     except FileNotFoundError:
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def processes_of(supervisor_id: int) -> list[int]:
+    """Return the ids of all processes that a supervisor has started, whoever their parent is now."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(SUPERVISOR_VARIABLE) == str(supervisor_id) and is_running(process.pid):
+                found.append(process.pid)
+    return found
 
 
 def wait_until(condition: Any, what: str, *, timeout_s: float = START_S) -> None:

@@ -1,0 +1,249 @@
+"""Clients that write and read through the gateway while processes die, and remember what was acknowledged.
+
+Each client has memories of its own, so that the effect of each of its commands is known beforehand. A turn is taken
+only after it was granted: whoever drives the workload decides how much happens before, during and after a failure, in
+numbers of turns and never in seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from tests.harness.known_memory import Json, KnownMemory
+from tests.harness.suite import Suite, wait_until
+from tests.harness.turn import Command, Question
+from tests.harness.workload_turns import TurnMaker
+
+CLIENT_COUNT = 6
+ANSWER_S = 60.0
+"""Within this time every request is answered or its connection is closed; anything else hangs."""
+RECOVERY_S = 120.0
+
+
+class WorkloadStopped(Exception):
+    """Ends a client whose suite is not to come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """A request that got no answer of its own: the connection was lost, or the status was of the 5xx.
+
+    Attributes:
+        began_s, ended_s: By the monotonic clock.
+    """
+
+    what: str
+    began_s: float
+    ended_s: float
+
+
+@dataclass(slots=True)
+class Client:
+    """One client.
+
+    Attributes:
+        commands: All that it has sent, in order.
+        left: Commands that were never answered.
+    """
+
+    turns: TurnMaker
+    memory: KnownMemory
+    commands: list[Command] = field(default_factory=list)
+    left: list[Command] = field(default_factory=list)
+
+
+class Workload:
+    """See the module.
+
+    Args:
+        suite: What the clients talk to; it may be stopped and started meanwhile.
+        scope: Where they write.
+        seed: Every client's choices follow from it.
+
+    Attributes:
+        interruptions: What went without an answer of its own.
+    """
+
+    def __init__(self, suite: Suite, scope: Json, seed: str, *, client_count: int = CLIENT_COUNT) -> None:
+        self.interruptions: list[Interruption] = []
+        self._suite, self._scope = suite, scope
+        self.clients = []
+        for number in range(client_count):
+            memory = KnownMemory()
+            turns = TurnMaker(f"client{number}", f"{seed}/{number}", memory, scope)
+            self.clients.append(Client(turns, memory))
+        self._http = httpx.Client(timeout=ANSWER_S, trust_env=False)
+        self._changed = threading.Condition()
+        self._granted = self._begun = self._finished = self._writing = 0
+        self._is_ending = self._is_stopping = False
+        self._failure: BaseException | None = None
+        self._pool = ThreadPoolExecutor(client_count)
+        for client in self.clients:
+            self._pool.submit(self._run, client)
+
+    def grant(self, turn_count: int) -> None:
+        """Let the clients take that many further turns."""
+        with self._changed:
+            self._granted += turn_count
+            self._changed.notify_all()
+
+    def await_finished(self, turn_count: int) -> None:
+        """Wait until all but that many of the granted turns are finished."""
+        self._wait(lambda: self._granted - self._finished <= turn_count, "turns are finished")
+
+    def await_waiting_writes(self) -> None:
+        """Wait until two writes are under way, or nothing more is going to happen."""
+        self._wait(lambda: self._writing >= 2 or self.is_stuck(), "two writes are under way")
+
+    def is_stuck(self) -> bool:
+        """Every granted turn has begun."""
+        return self._begun == self._granted
+
+    def stop_when_unanswered(self) -> None:
+        """From now on a client that gets no answer ends: the suite is being stopped."""
+        self._is_stopping = True
+
+    def settle(self) -> None:
+        """Send what was left unanswered again, until all is answered. No turn may be under way."""
+        for client in self.clients:
+            for command in client.left:
+                self._answered(client, command, self._until_answered(command), is_repeated=True)
+                for known in command.touches:
+                    known.in_doubt = False
+            client.left.clear()
+
+    def repeat_all(self) -> None:
+        """Send every acknowledged command again: each answers its own receipt, whatever has happened since."""
+        for client in self.clients:
+            for command in client.commands:
+                if command.receipt is not None and command.is_repeatable:
+                    status, answer = self._until_answered(command)
+                    assert (200, command.receipt) == (status, answer.get("receipt")), command.route
+
+    def question(self, question: Question) -> None:
+        """Ask, and let the question judge the answer."""
+        question.judge(*self._until_answered(question))
+
+    def close(self) -> None:
+        """End the clients. Turns that were granted and have not begun are not taken."""
+        with self._changed:
+            self._is_ending = True
+            self._changed.notify_all()
+        self._pool.shutdown()
+        self._http.close()
+
+    def check(self) -> None:
+        """Raise what has gone wrong in a client, if anything."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _wait(self, condition: Any, what: str) -> None:
+        with self._changed:
+            came = self._changed.wait_for(lambda: self._failure is not None or condition(), RECOVERY_S)
+        self.check()
+        if not came:
+            raise AssertionError(f"waited {RECOVERY_S:.0f} s in vain until {what}\n{self._suite.tail_of_log()}")
+
+    def _run(self, client: Client) -> None:
+        while self._begin_turn():
+            try:
+                self._take_turn(client)
+            except WorkloadStopped:
+                return
+            except BaseException as error:  # noqa: BLE001 - raised in the thread of the test
+                self._failure = self._failure or error
+                return
+            finally:
+                with self._changed:
+                    self._finished += 1
+                    self._changed.notify_all()
+
+    def _begin_turn(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_ending or self._begun < self._granted)
+            if self._is_ending:
+                return False
+            self._begun += 1
+            return True
+
+    def _take_turn(self, client: Client) -> None:
+        turn = client.turns.next_turn()
+        if isinstance(turn, Question):
+            turn.judge(*self._until_answered(turn))
+            return
+        client.commands.append(turn)
+        self._count_writing(1)
+        try:
+            answer = self._ask(turn)
+        finally:
+            self._count_writing(-1)
+        is_repeated = answer is None
+        if answer is None:
+            if not turn.can_be_sent_again:
+                return
+            if self._is_stopping or client.turns.gives_up():
+                for known in turn.touches:
+                    known.in_doubt = True
+                client.left.append(turn)
+                return
+            answer = self._until_answered(turn)
+        self._answered(client, turn, answer, is_repeated=is_repeated)
+
+    def _answered(self, client: Client, command: Command, answer: tuple[int, Json], *, is_repeated: bool) -> None:
+        status, json = answer
+        code = json["error"]["code"] if "error" in json else None
+        if command.refusal is not None:
+            assert command.refusal == (status, code), (command.route, command.body, json)
+        elif is_repeated and command.done_already == (status, code):
+            command.apply({})
+        else:
+            assert status in (200, 201), (command.route, command.body, status, json)
+            receipt = json.get("receipt", json)
+            command.apply(receipt)
+            command.receipt = receipt
+
+    def _until_answered(self, turn: Command | Question) -> tuple[int, Json]:
+        give_up_at_s = time.monotonic() + RECOVERY_S
+        while time.monotonic() < give_up_at_s:
+            answer = self._ask(turn)
+            if answer is not None:
+                return answer
+            if self._is_stopping:
+                raise WorkloadStopped
+            wait_until(self._suite.is_healthy, "the gateway is healthy again", timeout_s=RECOVERY_S)
+        raise AssertionError(f"{turn.route} was not answered within {RECOVERY_S:.0f} s\n{self._suite.tail_of_log()}")
+
+    def _ask(self, turn: Command | Question) -> tuple[int, Json] | None:
+        """Status and JSON of one attempt; None when it has no answer of its own."""
+        is_administrator = isinstance(turn, Command) and turn.by_administrator
+        key = self._suite.admin_key if is_administrator else self._suite.writer_key
+        url, headers = f"{self._suite.url}/api/v1/{turn.route}", {"Authorization": f"Bearer {key}"}
+        began_s = time.monotonic()
+        try:
+            if turn.body is None:
+                response = self._http.get(url, params=getattr(turn, "query", {}), headers=headers)
+            else:
+                scope = {} if is_administrator else {"scope": self._scope}
+                version = {} if "command" in turn.body else {"contract_version": 1}
+                response = self._http.post(url, json={**version, **scope, **turn.body}, headers=headers)
+        except httpx.TimeoutException as error:
+            raise AssertionError(f"{turn.route} hangs: {error!r}\n{self._suite.tail_of_log()}") from error
+        except httpx.TransportError as error:
+            self.interruptions.append(Interruption(f"{turn.route} {error!r}", began_s, time.monotonic()))
+            return None
+        json: Json = response.json()
+        if response.status_code >= 500:
+            self.interruptions.append(Interruption(f"{turn.route} {response.text}", began_s, time.monotonic()))
+            return None
+        return response.status_code, json
+
+    def _count_writing(self, change: int) -> None:
+        with self._changed:
+            self._writing += change
+            self._changed.notify_all()
