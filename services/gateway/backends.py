@@ -71,7 +71,7 @@ class Backends:
             request: Serialized request.
             metadata: What goes with the call.
             deadline_s: Seconds until the call is given up.
-            wants_metadata: Whether the answer's initial metadata is needed.
+            wants_metadata: Whether the answer's trailing metadata is needed.
             on_start: Given the function that cancels the call, once it runs.
 
         Raises:
@@ -87,7 +87,7 @@ class Backends:
             message: bytes = await call
         except grpc.aio.AioRpcError as error:
             raise error_from_status(error.code(), tuple(error.trailing_metadata() or ())) from error
-        headers = await call.initial_metadata() if wants_metadata else ()
+        headers = await call.trailing_metadata() if wants_metadata else ()
         return Answer(message, {key: value for key, value in headers or () if isinstance(value, str)})
 
     async def close(self) -> None:

@@ -61,29 +61,33 @@ def rank_contribution_message(part: RankContribution | None) -> searches_pb2.Ran
     return searches_pb2.RankContribution(rank=part.rank, score=part.score, contribution=part.contribution)
 
 
-def semantic_page_message(
-    partition: Partition, seed: SemanticSeed, selection: BaseSelection, work: DependencyWork
-) -> searches_pb2.SemanticPage:
-    """A page of semantic search."""
-    page = searches_pb2.SemanticPage(
+def fill_semantic_page(
+    page: searches_pb2.SemanticPage,
+    partition: Partition,
+    seed: SemanticSeed,
+    selection: BaseSelection,
+    work: DependencyWork,
+) -> None:
+    """A page of semantic search. Filled in place: an assigned page would be copied whole."""
+    head = searches_pb2.SemanticPage(
         next_after=selection.next_after,
         scanned_embeddings=selection.scanned_embeddings or 0,
         matched_records=selection.matched,
         exhaustive=selection.exhaustive,
         dependency_work=dependency_work_message(work),
     )
+    page.MergeFrom(head)
     for found in selection.hits:
         hit = page.hits.add(score=found.score)
         hit.record.MergeFromString(partition.records.answers[found.row])
         hit.embedding.MergeFromString(partition.receipt_answer(seed.space, found.row))
-    return page
 
 
-def lexical_page_message(
-    partition: Partition, selection: BaseSelection, work: DependencyWork
-) -> searches_pb2.LexicalPage:
-    """A page of lexical search."""
-    page = searches_pb2.LexicalPage(
+def fill_lexical_page(
+    page: searches_pb2.LexicalPage, partition: Partition, selection: BaseSelection, work: DependencyWork
+) -> None:
+    """A page of lexical search. Filled in place: an assigned page would be copied whole."""
+    head = searches_pb2.LexicalPage(
         scanned_records=selection.scanned_records,
         scanned_bytes=selection.scanned_bytes,
         corpus_records=selection.corpus_records or 0,
@@ -92,16 +96,20 @@ def lexical_page_message(
         matched_records=selection.matched,
         dependency_work=dependency_work_message(work),
     )
+    page.MergeFrom(head)
     for found in selection.hits:
         page.hits.add(score=found.score).record.MergeFromString(partition.records.answers[found.row])
-    return page
 
 
-def hybrid_page_message(
-    partition: Partition, seed: HybridSeed, selection: BaseSelection, work: DependencyWork
-) -> searches_pb2.HybridPage:
-    """A page of hybrid search."""
-    page = searches_pb2.HybridPage(
+def fill_hybrid_page(
+    page: searches_pb2.HybridPage,
+    partition: Partition,
+    seed: HybridSeed,
+    selection: BaseSelection,
+    work: DependencyWork,
+) -> None:
+    """A page of hybrid search. Filled in place: an assigned page would be copied whole."""
+    head = searches_pb2.HybridPage(
         scanned_records=selection.scanned_records,
         scanned_bytes=selection.scanned_bytes,
         corpus_records=selection.corpus_records or 0,
@@ -118,6 +126,7 @@ def hybrid_page_message(
         rank_constant=seed.profile.rank_constant,
         dependency_work=dependency_work_message(work),
     )
+    page.MergeFrom(head)
     for found in selection.hits:
         hit = page.hits.add(
             score=found.score,
@@ -127,7 +136,6 @@ def hybrid_page_message(
         hit.record.MergeFromString(partition.records.answers[found.row])
         if found.semantic is not None:
             hit.embedding.MergeFromString(partition.receipt_answer(seed.space, found.row))
-    return page
 
 
 def hybrid_profile_message(profile: HybridRankingProfile) -> profiles_pb2.HybridRankingProfile:

@@ -48,11 +48,11 @@ _MODES = numbers_by_word(searches_pb2.SearchMode.DESCRIPTOR)
 _OUTGOING, _INCOMING = _DIRECTIONS["outgoing"], _DIRECTIONS["incoming"]
 
 
-def graph_page_message(
-    partition: Partition, query: GraphQuery, page: GraphPage, *, now_ms: int
-) -> graph_search_pb2.GraphSearchPage:
-    """A page of graph search."""
-    message = graph_search_pb2.GraphSearchPage(
+def fill_graph_page(
+    message: graph_search_pb2.GraphSearchPage, partition: Partition, query: GraphQuery, page: GraphPage, *, now_ms: int
+) -> None:
+    """A page of graph search. Filled in place: an assigned page would be copied whole."""
+    head = graph_search_pb2.GraphSearchPage(
         ranking=graph_profile_message(query.profile),
         evaluated_at_millis=now_ms,
         seed=_seed_message(partition, query.seed, page.seed),
@@ -64,10 +64,10 @@ def graph_page_message(
         candidates_ranked=page.candidates_ranked,
         coverage=_completeness_message(page.coverage),
     )
+    message.MergeFrom(head)
     for found in page.hits:
         _add_hit(message, partition, query.seed, found)
     _add_relations(message.relations, partition, page.relations)
-    return message
 
 
 def _seed_message(partition: Partition, seed: Seed, found: GraphSeed) -> graph_search_pb2.GraphSeedSummary:

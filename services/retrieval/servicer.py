@@ -18,8 +18,8 @@ from services.retrieval.seed import Seed
 from services.retrieval.selection import BaseSelection
 from services.retrieval.settings import Settings
 from services.retrieval.typed_graph import walk_typed_graph
-from waggle.retrieval.v1 import graph_search_pb2, retrieval_service_pb2_grpc, searches_pb2
 from waggle.retrieval.v1 import retrieval_service_pb2 as pb
+from waggle.retrieval.v1 import retrieval_service_pb2_grpc
 
 RANKING_VERSION_KEY: Final = "x-qilbee-ranking-version"
 RETRIEVAL_MICROS_KEY: Final = "x-qilbee-retrieval-micros"
@@ -55,63 +55,59 @@ class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
     ) -> pb.SearchSemanticResponse:
         """Search by vector."""
         seed = convert_requests.semantic_seed_from_message(request.query, self._settings, member="query")
-        page, micros, headers = self._search(
+        response = pb.SearchSemanticResponse(contract_version=1, scope=request.scope)
+        micros, headers = self._search(
             request,
             context,
             seed,
             None,
-            lambda retrieval, selection: convert_answers.semantic_page_message(
-                retrieval.partition, seed, selection, retrieval.cache.work
+            lambda retrieval, selection: convert_answers.fill_semantic_page(
+                response.page, retrieval.partition, seed, selection, retrieval.cache.work
             ),
         )
         own_headers = ((RANKING_VERSION_KEY, SEMANTIC_VERSION), (RETRIEVAL_MICROS_KEY, str(micros)))
-        context.send_initial_metadata((*own_headers, *headers))
-        return pb.SearchSemanticResponse(contract_version=1, scope=request.scope, page=page)
+        context.set_trailing_metadata((*own_headers, *headers))
+        return response
 
     def SearchLexical(
         self, request: pb.SearchLexicalRequest, context: grpc.ServicerContext
     ) -> pb.SearchLexicalResponse:
         """Search by text."""
-        page, micros, headers = self._search(
+        response = pb.SearchLexicalResponse(
+            contract_version=1, scope=request.scope, mode=request.mode, ranking_version=LEXICAL_VERSION
+        )
+        response.timing.retrieval_micros, headers = self._search(
             request,
             context,
             convert_requests.lexical_seed_from_message(request.query, member="query"),
             convert_requests.scan_bytes_limit_from_message(request.query, self._settings),
-            lambda retrieval, selection: convert_answers.lexical_page_message(
-                retrieval.partition, selection, retrieval.cache.work
+            lambda retrieval, selection: convert_answers.fill_lexical_page(
+                response.page, retrieval.partition, selection, retrieval.cache.work
             ),
         )
-        context.send_initial_metadata(headers)
-        return pb.SearchLexicalResponse(
-            contract_version=1,
-            scope=request.scope,
-            mode=request.mode,
-            ranking_version=LEXICAL_VERSION,
-            page=page,
-            timing=searches_pb2.SearchTiming(retrieval_micros=micros),
-        )
+        context.set_trailing_metadata(headers)
+        return response
 
     def SearchHybrid(self, request: pb.SearchHybridRequest, context: grpc.ServicerContext) -> pb.SearchHybridResponse:
         """Search by text and vector."""
         seed = convert_requests.hybrid_seed_from_message(request.query, self._settings, member="query")
-        page, micros, headers = self._search(
-            request,
-            context,
-            seed,
-            convert_requests.scan_bytes_limit_from_message(request.query, self._settings),
-            lambda retrieval, selection: convert_answers.hybrid_page_message(
-                retrieval.partition, seed, selection, retrieval.cache.work
-            ),
-        )
-        context.send_initial_metadata(headers)
-        return pb.SearchHybridResponse(
+        response = pb.SearchHybridResponse(
             contract_version=1,
             scope=request.scope,
             mode=request.mode,
             ranking_version=request.query.ranking_version,
-            page=page,
-            timing=searches_pb2.SearchTiming(retrieval_micros=micros),
         )
+        response.timing.retrieval_micros, headers = self._search(
+            request,
+            context,
+            seed,
+            convert_requests.scan_bytes_limit_from_message(request.query, self._settings),
+            lambda retrieval, selection: convert_answers.fill_hybrid_page(
+                response.page, retrieval.partition, seed, selection, retrieval.cache.work
+            ),
+        )
+        context.set_trailing_metadata(headers)
+        return response
 
     def _search(
         self,
@@ -119,13 +115,13 @@ class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         context: grpc.ServicerContext,
         seed: Seed,
         scan_bytes_limit: int | None,
-        page_message: Callable[[Retrieval, BaseSelection], Page],
-    ) -> tuple[Page, int, tuple[tuple[str, str], ...]]:
-        """A flat search: its page, the microseconds that it took, and the headers that all three share."""
+        fill_page: Callable[[Retrieval, BaseSelection], None],
+    ) -> tuple[int, tuple[tuple[str, str], ...]]:
+        """A flat search: the microseconds that it took, and the headers that all three share."""
         query = request.query
         narrowing = convert_requests.narrowing_from_message(query)
 
-        def run(retrieval: Retrieval) -> tuple[Page, int, tuple[tuple[str, str], ...]]:
+        def run(retrieval: Retrieval) -> tuple[int, tuple[tuple[str, str], ...]]:
             selection = select_base(
                 retrieval.partition,
                 seed,
@@ -144,7 +140,8 @@ class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
                 (INDEX_BYTES_KEY, str(selection.candidate_index_bytes)),
                 (SCANNED_BYTES_KEY, str(selection.scanned_bytes)),
             )
-            return page_message(retrieval, selection), micros, headers
+            fill_page(retrieval, selection)
+            return micros, headers
 
         return self._run(request, context, run)
 
@@ -159,16 +156,17 @@ class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
     def SearchGraph(self, request: pb.SearchGraphRequest, context: grpc.ServicerContext) -> pb.SearchGraphResponse:
         """Search by a seed and by the typed paths around what it finds."""
         query = convert_requests.graph_query_from_message(request.query, self._settings)
+        response = pb.SearchGraphResponse(contract_version=1, scope=request.scope)
 
-        def run(retrieval: Retrieval) -> tuple[graph_search_pb2.GraphSearchPage, int]:
+        def run(retrieval: Retrieval) -> int:
             page = search_graph(retrieval.partition, query, cache=retrieval.cache, now_ms=retrieval.now_ms)
             micros = retrieval.elapsed_micros()
-            message = convert_graph.graph_page_message(retrieval.partition, query, page, now_ms=retrieval.now_ms)
-            return message, micros
+            convert_graph.fill_graph_page(response.page, retrieval.partition, query, page, now_ms=retrieval.now_ms)
+            return micros
 
-        page, micros = self._run(request, context, run)
-        context.send_initial_metadata(((RETRIEVAL_MICROS_KEY, str(micros)),))
-        return pb.SearchGraphResponse(contract_version=1, scope=request.scope, page=page)
+        micros = self._run(request, context, run)
+        context.set_trailing_metadata(((RETRIEVAL_MICROS_KEY, str(micros)),))
+        return response
 
     def ListGraphRankingProfiles(
         self, request: pb.ListGraphRankingProfilesRequest, context: grpc.ServicerContext

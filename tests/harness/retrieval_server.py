@@ -109,9 +109,9 @@ class RetrievalClient:
         return self.stub.SearchHybrid(request, metadata=self.world.authorization())
 
     def headers(self, method: str, request: Any) -> dict[str, str]:
-        """Initial metadata of a call, without what gRPC itself sends."""
+        """Trailing metadata of a call, without what gRPC itself sends."""
         _, call = getattr(self.stub, method).with_call(request, metadata=self.world.authorization())
-        return {key: value for key, value in call.initial_metadata() if key.startswith("x-")}
+        return {key: value for key, value in call.trailing_metadata() if key.startswith("x-")}
 
 
 def space_message(space: Space) -> embeddings_pb2.EmbeddingSpace:

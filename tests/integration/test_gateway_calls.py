@@ -94,7 +94,7 @@ def test_declared_headers_come_from_the_calls_metadata(port: int, backend: Scrip
     """Under their documented names; metadata that the route does not declare stays inside."""
 
     def answer(request: Any, context: grpc.ServicerContext) -> dict[str, Any]:
-        context.send_initial_metadata(
+        context.set_trailing_metadata(
             (("x-qilbee-scanned-records", "7"), ("x-qilbee-scanned-bytes", "900"), ("x-internal", "secret"))
         )
         return FOUND_NOTHING

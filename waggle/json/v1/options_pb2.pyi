@@ -319,7 +319,7 @@ class RouteJson(_message.Message):
 
     @_builtins.property
     def response_headers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Response headers that success carries beside Cache-Control. The service sends each as initial metadata under the
+        """Response headers that success carries beside Cache-Control. The service sends each as trailing metadata under the
         same name in lower case.
         """
 

@@ -30,7 +30,7 @@ class RetrievalServiceStub:
     nothing. The caller authenticates with the metadata entry "authorization: Bearer <token>" (`unauthorized`), needs the
     capability `memory_read` and, except for the lists of profiles, an exact grant of the scope (`forbidden`) and a
     retrieval slot (`retrieval_busy`). Requests that need more than 4,096 source lookups or 16 MiB of sources are
-    `invalid_request`. Numbers of work that have no place in the answer are sent as initial metadata. Every method is
+    `invalid_request`. Numbers of work that have no place in the answer are sent as trailing metadata. Every method is
     safe to repeat.
     """
 
@@ -87,7 +87,7 @@ class RetrievalServiceServicer:
     nothing. The caller authenticates with the metadata entry "authorization: Bearer <token>" (`unauthorized`), needs the
     capability `memory_read` and, except for the lists of profiles, an exact grant of the scope (`forbidden`) and a
     retrieval slot (`retrieval_busy`). Requests that need more than 4,096 source lookups or 16 MiB of sources are
-    `invalid_request`. Numbers of work that have no place in the answer are sent as initial metadata. Every method is
+    `invalid_request`. Numbers of work that have no place in the answer are sent as trailing metadata. Every method is
     safe to repeat.
     """
 
@@ -207,7 +207,7 @@ class RetrievalService:
     nothing. The caller authenticates with the metadata entry "authorization: Bearer <token>" (`unauthorized`), needs the
     capability `memory_read` and, except for the lists of profiles, an exact grant of the scope (`forbidden`) and a
     retrieval slot (`retrieval_busy`). Requests that need more than 4,096 source lookups or 16 MiB of sources are
-    `invalid_request`. Numbers of work that have no place in the answer are sent as initial metadata. Every method is
+    `invalid_request`. Numbers of work that have no place in the answer are sent as trailing metadata. Every method is
     safe to repeat.
     """
 
