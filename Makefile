@@ -13,7 +13,7 @@ BENCH ?=
 DEMO ?=
 LISTEN ?= 127.0.0.1:7474
 DATA ?= data
-SOURCES := services cli scripts tests $(wildcard benchmarks examples)
+SOURCES := services cli scripts tests sdk $(wildcard benchmarks examples)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -6,6 +6,7 @@ import typer
 
 from cli import admin, credentials, imports, search
 from cli.serve import serve
+from cli.worker import worker
 
 app = typer.Typer(
     name="waggle",
@@ -15,6 +16,7 @@ app = typer.Typer(
     help="An auditable graph memory for software agents.",
 )
 app.command()(serve)
+app.command()(worker)
 app.add_typer(admin.app, name="admin")
 app.add_typer(credentials.app, name="credentials")
 app.add_typer(search.app, name="search")

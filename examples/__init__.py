@@ -1,0 +1,1 @@
+"""Complete external extractors, written as an application would write them: on the SDK alone."""
