@@ -154,6 +154,11 @@ class KnownMemory:
         record = self.records[reference["record_id"]]
         return record.revision == reference["revision"] and self.is_eligible(record)
 
+    def with_sources(self, records: list[KnownRecord]) -> list[KnownRecord]:
+        """Records with all that they are derived from: whatever an outcome can depend on."""
+        sources = [self.records[ref["record_id"]] for record in records for ref in record.sources]
+        return [*records, *self.with_sources(sources)] if sources else records
+
     def derivation_depth(self, record: KnownRecord) -> int:
         """Number of derivation steps below a record."""
         return max((1 + self.derivation_depth(self.records[ref["record_id"]]) for ref in record.sources), default=0)

@@ -35,10 +35,12 @@ class Interruption:
     """A request that got no answer of its own: the connection was lost, or the status was of the 5xx.
 
     Attributes:
+        status: None when the connection was lost.
         began_s, ended_s: By the monotonic clock.
     """
 
     what: str
+    status: int | None
     began_s: float
     ended_s: float
 
@@ -130,13 +132,21 @@ class Workload:
         """Ask, and let the question judge the answer."""
         question.judge(*self._until_answered(question))
 
-    def close(self) -> None:
-        """End the clients. Turns that were granted and have not begun are not taken."""
+    def end_clients(self) -> None:
+        """End the clients; turns that were granted and have not begun are not taken. Raises what went wrong in them."""
         with self._changed:
             self._is_ending = True
             self._changed.notify_all()
         self._pool.shutdown()
-        self._http.close()
+        self._is_stopping = False
+        self.check()
+
+    def close(self) -> None:
+        """End everything. Safe to repeat."""
+        try:
+            self.end_clients()
+        finally:
+            self._http.close()
 
     def check(self) -> None:
         """Raise what has gone wrong in a client, if anything."""
@@ -235,11 +245,12 @@ class Workload:
         except httpx.TimeoutException as error:
             raise AssertionError(f"{turn.route} hangs: {error!r}\n{self._suite.tail_of_log()}") from error
         except httpx.TransportError as error:
-            self.interruptions.append(Interruption(f"{turn.route} {error!r}", began_s, time.monotonic()))
+            self.interruptions.append(Interruption(f"{turn.route} {error!r}", None, began_s, time.monotonic()))
             return None
         json: Json = response.json()
         if response.status_code >= 500:
-            self.interruptions.append(Interruption(f"{turn.route} {response.text}", began_s, time.monotonic()))
+            what = f"{turn.route} {response.text}"
+            self.interruptions.append(Interruption(what, response.status_code, began_s, time.monotonic()))
             return None
         return response.status_code, json
 

@@ -122,8 +122,7 @@ class TurnMaker:
             self._memory.records[receipt["record_id"]] = KnownRecord(json)
 
         operation = {"type": "derive", "record": record, "derivation": derivation}
-        # A changed source would end the derivation while it is not known whether it was made.
-        return self._memory_command(operation, key, apply=apply, touches=sources)
+        return self._memory_command(operation, key, apply=apply, touches=self._memory.with_sources(sources))
 
     def _update(self) -> Command | None:
         found = [record for record in self._memory.settled_records() if not record.is_deleted and not record.sources]
@@ -154,7 +153,7 @@ class TurnMaker:
             return None
         operation = {"type": "update", **_expecting(record), "record": self._record("refused")}
         operation["expected_revision"] += 7
-        return self._memory_command(operation, refusal=STALE)
+        return self._memory_command(operation, touches=[record], refusal=STALE)
 
     def _review(self) -> Command | None:
         record = self._living()
@@ -184,7 +183,7 @@ class TurnMaker:
             "idempotency_key": self._key(), "record_id": record.id, "record_revision": record.revision,
             "space": builders.SPACE, "vector": vector,
         }  # fmt: skip
-        return Command("memory/embeddings", body, apply=apply, touches=[record])
+        return Command("memory/embeddings", body, apply=apply, touches=self._memory.with_sources([record]))
 
     def _assert(self) -> Command | None:
         found = self._memory.eligible_records()
@@ -201,7 +200,8 @@ class TurnMaker:
             json = asserted_relation(receipt, relation_input_json(relation))
             self._memory.relations[receipt["relation_id"]] = KnownRelation(json)
 
-        return self._relation_command({"type": "assert", "relation": relation}, apply=apply, touches=ends)
+        touches = self._memory.with_sources(ends)
+        return self._relation_command({"type": "assert", "relation": relation}, apply=apply, touches=touches)
 
     def _retire(self) -> Command | None:
         return self._move("retire", "active")
@@ -276,7 +276,8 @@ class TurnMaker:
             )
 
         body = {"idempotency_key": self._key(), "operation": {"type": "create", "spec": spec}}
-        return Command("memory/consolidation/commands", body, apply=apply, touches=sources)
+        touches = self._memory.with_sources(sources)
+        return Command("memory/consolidation/commands", body, apply=apply, touches=touches)
 
     def _cancel_job(self) -> Command | None:
         found = [job for job in self._memory.jobs.values() if job.json["status"] == "ready" and not job.in_doubt]
@@ -346,7 +347,8 @@ class TurnMaker:
         return self._random.choice(found) if found else None
 
     def _with_ends(self, relation: KnownRelation) -> list[Known]:
-        return [relation, *(self._memory.records[end["record_id"]] for end in relation.ends)]
+        ends = [self._memory.records[end["record_id"]] for end in relation.ends]
+        return [relation, *self._memory.with_sources(ends)]
 
 
 def _expecting(record: KnownRecord) -> Json:
