@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from tests.harness import verdict
-from tests.harness.killer import ACTS, Killer, fault_environment, plan
+from tests.harness.fault_switches import FaultPoints
+from tests.harness.killer import ACTS, Killer, plan
 from tests.harness.suite import processes_of, running_suite
-from tests.harness.workload import Workload
+from tests.harness.workload import NO_BUSY_SLOTS, Workload
 
 pytestmark = pytest.mark.fault
 
@@ -38,9 +39,10 @@ FAST_ACTS = (
 
 def run_round(directory: Path, scope: dict[str, Any], seed: str, steps: list[tuple[str, int, int]]) -> None:
     """One suite, one workload, and a kill in each step; after every step the bytes are judged, at the end all else."""
-    with running_suite(directory, fault_environment(directory)) as suite:
+    points = FaultPoints(directory)
+    with running_suite(directory, {**points.environment, **NO_BUSY_SLOTS}) as suite:
         load = Workload(suite, scope, seed)
-        killer = Killer(suite, load, directory)
+        killer = Killer(suite, load, points)
         try:
             for act, turn_count, after_count in steps:
                 load.grant(turn_count)

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.harness import verdict
-from tests.harness.killer import fault_environment
 from tests.harness.suite import processes_of, running_suite
-from tests.harness.workload import Workload
+from tests.harness.workload import NO_BUSY_SLOTS, Workload
 
 pytestmark = pytest.mark.fault
 
@@ -21,7 +20,7 @@ TURNS = 400
 @pytest.mark.parametrize("number", [0, *(pytest.param(number, marks=pytest.mark.deep) for number in range(1, 10))])
 def test_a_stop_under_load_answers_what_it_has_begun(tmp_path: Path, scope: dict[str, Any], number: int) -> None:
     """No request is answered with a 5xx, none is carried out without its answer, and every process ends by itself."""
-    with running_suite(tmp_path, fault_environment(tmp_path)) as suite:
+    with running_suite(tmp_path, NO_BUSY_SLOTS) as suite:
         load = Workload(suite, scope, f"stop/{number}")
         try:
             load.grant(TURNS)

@@ -17,7 +17,9 @@ import pytest
 from tests.harness import builders
 from tests.harness.api import Api
 from tests.harness.clock import FakeClock
+from tests.harness.fault_switches import FaultPoints
 from tests.harness.suite import Suite, running_suite
+from tests.harness.workload import NO_BUSY_SLOTS
 
 
 @pytest.fixture
@@ -37,6 +39,19 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
 def fresh_suite(tmp_path: Path) -> Iterator[Suite]:
     """A running suite of the test's own, on an empty store."""
     with running_suite(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def fault_points(tmp_path_factory: pytest.TempPathFactory) -> FaultPoints:
+    """The switches of `armed_suite`."""
+    return FaultPoints(tmp_path_factory.mktemp("points"))
+
+
+@pytest.fixture(scope="session")
+def armed_suite(tmp_path_factory: pytest.TempPathFactory, fault_points: FaultPoints) -> Iterator[Suite]:
+    """One running suite for all tests that end single processes of it at fault points and see it recover."""
+    with running_suite(tmp_path_factory.mktemp("armed"), {**fault_points.environment, **NO_BUSY_SLOTS}) as running:
         yield running
 
 

@@ -9,17 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from cli.readiness import GrpcProbe
-from services.runtime.fault_points import ENVIRONMENT_VARIABLE
+from tests.harness.fault_switches import POINTS, STORAGE_POINTS, FaultPoints
 from tests.harness.suite import SERVICES, Suite, processes_of, wait_until
 from tests.harness.workload import RECOVERY_S, Interruption, Workload
 
-STORAGE_POINTS = ("storage.before_batch", "storage.before_sync", "storage.after_sync")
-POINTS = (*STORAGE_POINTS, "memory.before_commit", "memory.after_commit")
-# Passed by few commands of the workload, so a kill there needs some patience.
-RARE_POINTS = ("consolidation.before_commit", "consolidation.after_commit")
 _MORE_TURNS = 10
 _PAIRS = (("storage", "memory"), ("storage", "retrieval"), ("memory", "gateway"), ("identity", "storage"))
 
@@ -37,17 +32,17 @@ class Killer:
     """See the module.
 
     Args:
-        suite: Started with `fault_environment(directory)`.
+        suite: Started with the environment of `points`.
         load: What goes on meanwhile.
-        directory: Where the files are that arm the fault points.
+        points: Arms the suite's fault points.
 
     Attributes:
         outages: What has been done.
     """
 
-    def __init__(self, suite: Suite, load: Workload, directory: Path) -> None:
+    def __init__(self, suite: Suite, load: Workload, points: FaultPoints) -> None:
         self.outages: list[Outage] = []
-        self._suite, self._load, self._directory = suite, load, directory
+        self._suite, self._load, self.points = suite, load, points
 
     def perform(self, act: str) -> None:
         """Do one of `ACTS`, and wait until every service runs once and says that it is ready."""
@@ -76,34 +71,35 @@ class Killer:
 
     def kill_at(self, point: str) -> None:
         """End a service with SIGKILL while it stands at a fault point."""
-        name, gate = point.partition(".")[0], self._pause_at(point)
-        former = int(gate.read_text(encoding="ascii"))
+        self.points.arm(point)
+        self.kill_armed(point)
+
+    def kill_armed(self, point: str) -> None:
+        """Wait until somebody comes to a point that was armed before, and end that service."""
+        name, former = point.partition(".")[0], self._await_paused(point)
         assert self._suite.process_id(name) == former
         if point in STORAGE_POINTS:
             self._load.await_waiting_writes()
         os.kill(former, signal.SIGKILL)
         self._await_replaced({name: former})
-        gate.unlink()
+        self.points.release(point)
 
     def stall_at(self, point: str) -> None:
         """Hold a service at a fault point until others wait for it, and let it go on."""
-        gate = self._pause_at(point)
+        self.points.arm(point)
+        self._await_paused(point)
         self._load.await_waiting_writes()
-        gate.unlink()
+        self.points.release(point)
 
-    def _pause_at(self, point: str) -> Path:
-        """Wait until a process has stopped at a fault point, and return the file that holds it there."""
-        trigger, gate = (self._directory / f"{point}.{name}" for name in ("trigger", "gate"))
-        trigger.touch()
-
+    def _await_paused(self, point: str) -> int:
         def is_paused() -> bool:
-            if self._load.is_stuck() and trigger.exists():
+            if self._load.is_stuck() and self.points.is_armed(point):
                 self._load.grant(_MORE_TURNS)
             self._load.check()
-            return gate.exists()
+            return self.points.is_paused(point)
 
         wait_until(is_paused, f"{point} is reached", timeout_s=RECOVERY_S)
-        return gate
+        return self.points.paused_process(point)
 
     def kill_supervisor(self) -> None:
         """End the supervisor with SIGKILL and start another at once. The services follow the former by themselves."""
@@ -136,18 +132,11 @@ class Killer:
 ACTS: dict[str, Callable[[Killer], None]] = {
     **{f"kill {name}": partial(Killer.kill, names=(name,)) for name in SERVICES},
     **{f"kill {' and '.join(pair)}": partial(Killer.kill, names=pair) for pair in _PAIRS},
-    **{f"kill at {point}": partial(Killer.kill_at, point=point) for point in (*POINTS, *RARE_POINTS)},
+    **{f"kill at {point}": partial(Killer.kill_at, point=point) for point in POINTS},
     **{f"stall at {point}": partial(Killer.stall_at, point=point) for point in STORAGE_POINTS},
     "kill supervisor": Killer.kill_supervisor,
 }
 """What can be done, by name."""
-
-
-def fault_environment(directory: Path) -> dict[str, str]:
-    """The environment of a suite whose processes stop at a fault point once its trigger is in the directory."""
-    armed = [f"{point}=pause:{directory}/{point}.gate?{directory}/{point}.trigger" for point in (*POINTS, *RARE_POINTS)]
-    # No request of the workload is ever refused for want of a slot.
-    return {ENVIRONMENT_VARIABLE: ",".join(armed), "QILBEE_MAX_CONCURRENT_RETRIEVALS": "64"}
 
 
 def plan(generator: random.Random, acts: list[str], count: int) -> list[tuple[str, int, int]]:

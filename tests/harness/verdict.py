@@ -20,11 +20,17 @@ from tests.harness.workload_questions import (
 from tests.harness.workload_turns import WORDS
 
 
-def check_bytes(suite: Suite, load: Workload, scope: Json) -> None:
-    """Nothing is written by half, and whatever is not in doubt lies there exactly as acknowledged."""
+def check_partition(suite: Suite, scope: Json) -> PartitionRows:
+    """Nothing is written by half. Returns the rows of a running suite's partition."""
     with GrpcStore(suite.address("storage")) as store:
         rows = read_partition(store, _partition(scope))
     assert [] == rows.audit()
+    return rows
+
+
+def check_bytes(suite: Suite, load: Workload, scope: Json) -> None:
+    """Nothing is written by half, and whatever is not in doubt lies there exactly as acknowledged."""
+    rows = check_partition(suite, scope)
     doubtful = sum(len(client.left) for client in load.clients)
     for client in load.clients:
         _check_client(client, rows)

@@ -24,6 +24,8 @@ CLIENT_COUNT = 6
 ANSWER_S = 60.0
 """Within this time every request is answered or its connection is closed; anything else hangs."""
 RECOVERY_S = 120.0
+NO_BUSY_SLOTS = {"QILBEE_MAX_CONCURRENT_RETRIEVALS": "64"}
+"""Environment of a suite that never refuses a request of a workload for want of an admission slot."""
 
 
 class WorkloadStopped(Exception):
@@ -115,7 +117,7 @@ class Workload:
         """Send what was left unanswered again, until all is answered. No turn may be under way."""
         for client in self.clients:
             for command in client.left:
-                self._answered(client, command, self._until_answered(command), is_repeated=True)
+                self._answered(client, command, self.answer(command), is_repeated=True)
                 for known in command.touches:
                     known.in_doubt = False
             client.left.clear()
@@ -125,12 +127,24 @@ class Workload:
         for client in self.clients:
             for command in client.commands:
                 if command.receipt is not None and command.is_repeatable:
-                    status, answer = self._until_answered(command)
+                    status, answer = self.answer(command)
                     assert (200, command.receipt) == (status, answer.get("receipt")), command.route
+
+    def answer(self, turn: Command | Question) -> tuple[int, Json]:
+        """Status and JSON; sent again, with the same key, for as long as the suite has none of its own."""
+        give_up_at_s = time.monotonic() + RECOVERY_S
+        while time.monotonic() < give_up_at_s:
+            answer = self._ask(turn)
+            if answer is not None:
+                return answer
+            if self._is_stopping:
+                raise WorkloadStopped
+            wait_until(self._suite.is_healthy, "the gateway is healthy again", timeout_s=RECOVERY_S)
+        raise AssertionError(f"{turn.route} was not answered within {RECOVERY_S:.0f} s\n{self._suite.tail_of_log()}")
 
     def question(self, question: Question) -> None:
         """Ask, and let the question judge the answer."""
-        question.judge(*self._until_answered(question))
+        question.judge(*self.answer(question))
 
     def end_clients(self) -> None:
         """End the clients; turns that were granted and have not begun are not taken. Raises what went wrong in them."""
@@ -185,14 +199,10 @@ class Workload:
     def _take_turn(self, client: Client) -> None:
         turn = client.turns.next_turn()
         if isinstance(turn, Question):
-            turn.judge(*self._until_answered(turn))
+            turn.judge(*self.answer(turn))
             return
         client.commands.append(turn)
-        self._count_writing(1)
-        try:
-            answer = self._ask(turn)
-        finally:
-            self._count_writing(-1)
+        answer = self._ask(turn)
         is_repeated = answer is None
         if answer is None:
             if not turn.can_be_sent_again:
@@ -202,7 +212,7 @@ class Workload:
                     known.in_doubt = True
                 client.left.append(turn)
                 return
-            answer = self._until_answered(turn)
+            answer = self.answer(turn)
         self._answered(client, turn, answer, is_repeated=is_repeated)
 
     def _answered(self, client: Client, command: Command, answer: tuple[int, Json], *, is_repeated: bool) -> None:
@@ -218,19 +228,17 @@ class Workload:
             command.apply(receipt)
             command.receipt = receipt
 
-    def _until_answered(self, turn: Command | Question) -> tuple[int, Json]:
-        give_up_at_s = time.monotonic() + RECOVERY_S
-        while time.monotonic() < give_up_at_s:
-            answer = self._ask(turn)
-            if answer is not None:
-                return answer
-            if self._is_stopping:
-                raise WorkloadStopped
-            wait_until(self._suite.is_healthy, "the gateway is healthy again", timeout_s=RECOVERY_S)
-        raise AssertionError(f"{turn.route} was not answered within {RECOVERY_S:.0f} s\n{self._suite.tail_of_log()}")
-
     def _ask(self, turn: Command | Question) -> tuple[int, Json] | None:
         """Status and JSON of one attempt; None when it has no answer of its own."""
+        if isinstance(turn, Question):
+            return self._send(turn)
+        self._count_writing(1)
+        try:
+            return self._send(turn)
+        finally:
+            self._count_writing(-1)
+
+    def _send(self, turn: Command | Question) -> tuple[int, Json] | None:
         is_administrator = isinstance(turn, Command) and turn.by_administrator
         key = self._suite.admin_key if is_administrator else self._suite.writer_key
         url, headers = f"{self._suite.url}/api/v1/{turn.route}", {"Authorization": f"Bearer {key}"}
