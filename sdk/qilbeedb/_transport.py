@@ -103,11 +103,12 @@ class Transport:
         connection = self._connection()
         try:
             connection.request(method, self.endpoint.prefix + path, body=body, headers=headers)
-            response = connection.getresponse()
-            if 300 <= response.status < 400:
-                refuse("redirect_rejected")
-            length = _check_headers(response, self._response_bytes_max)
-            data = self._read(response)
+            # Closed on its own: of an answer that ends its connection, the connection lets go.
+            with connection.getresponse() as response:
+                if 300 <= response.status < 400:
+                    refuse("redirect_rejected")
+                length = _check_headers(response, self._response_bytes_max)
+                data = self._read(response)
         except (OSError, http.client.HTTPException) as error:
             raise ConsumerTransportError("transport_failure") from error
         finally:
