@@ -10,6 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.identity import verifier_key
+
 VERIFIER_KEY_FILE = "verifier.key"
 SUITE_FILE = "suite.json"
 RUN_DIRECTORY = "run"
@@ -94,8 +96,7 @@ class SuiteLayout:
             for process in PROCESSES
             if process is not GATEWAY
         }
-        key_file = self.data_directory / VERIFIER_KEY_FILE
-        return {**addresses, "WAGGLE_VERIFIER_KEY_FILE": os.environ.get("WAGGLE_VERIFIER_KEY_FILE", str(key_file))}
+        return {**addresses, verifier_key.ENVIRONMENT_VARIABLE: str(verifier_key_file(self.data_directory))}
 
     def write_suite_file(self) -> None:
         """Leave a note of the addresses in the data directory, for commands that talk gRPC to this suite."""
@@ -143,6 +144,11 @@ class SupervisorLock:
     def close(self) -> None:
         """Let the directory go."""
         os.close(self._descriptor)
+
+
+def verifier_key_file(data_directory: Path) -> Path:
+    """Return where the verifier key of a store is: beside it, unless the environment names another file."""
+    return Path(os.environ.get(verifier_key.ENVIRONMENT_VARIABLE) or data_directory / VERIFIER_KEY_FILE)
 
 
 def plan_layout(data_directory: Path, host: str, port: int) -> SuiteLayout:
