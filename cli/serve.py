@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.console import fail, out
+from cli.succession import FormerSuiteRemains, succeed_former
 from cli.suite import RUN_DIRECTORY, AlreadyRunning, SuiteLayout, SupervisorLock, plan_layout
 from cli.supervisor import StartFailed, Supervisor
 from services.runtime.logging import configure_logging
@@ -42,7 +43,6 @@ def serve(
     host, port = parse_listen(listen)
     if not data_dir.is_dir():
         fail(f"{data_dir} is not there; make a store with: waggle admin create-store {data_dir}", EXIT_NO_STORE)
-    require_free(host, port)
     try:
         layout = plan_layout(data_dir, host, port)
     except OSError as error:
@@ -52,7 +52,11 @@ def serve(
     except AlreadyRunning as error:
         fail(str(error), EXIT_HELD)
     try:
-        Supervisor(layout).run(on_ready=lambda: _announce(layout))
+        with succeed_former(data_dir / RUN_DIRECTORY) as descriptor:
+            require_free(host, port)
+            Supervisor(layout, descriptor).run(on_ready=lambda: _announce(layout))
+    except FormerSuiteRemains as error:
+        fail(str(error), EXIT_HELD)
     except StartFailed as error:
         fail(str(error), error.exit_code)
     except TimeoutError as error:

@@ -64,10 +64,12 @@ class Supervisor:
 
     Args:
         layout: Where they live and listen.
+        inherited: Open file that every process keeps until its end; see `succession`.
     """
 
-    def __init__(self, layout: SuiteLayout) -> None:
+    def __init__(self, layout: SuiteLayout, inherited: int) -> None:
         self._layout = layout
+        self._inherited = inherited
         self._stop_count = 0
         self._has_been_ready = False
         reports = layout.data_directory / RUN_DIRECTORY
@@ -135,6 +137,7 @@ class Supervisor:
             [*command, *self._layout.arguments(child.process)],
             env=environment,
             stdin=subprocess.DEVNULL,
+            pass_fds=(self._inherited,),
             # A session of its own: Ctrl-C reaches the supervisor only, which then drains in order.
             start_new_session=True,
         )

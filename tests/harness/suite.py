@@ -62,9 +62,9 @@ class Suite:
     environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
 
-    def start(self) -> None:
-        """Start the suite and wait until it says that it is ready."""
-        port = free_port()
+    def start(self, port: int | None = None) -> None:
+        """Start the suite, on a free port unless one is named, and wait until it says that it is ready."""
+        port = port or free_port()
         command = [
             *(sys.executable, "-m", "cli.main", "serve"),
             *("--data-dir", str(self.data_directory), "--listen", f"127.0.0.1:{port}"),
@@ -96,6 +96,11 @@ class Suite:
             if process.stdout is not None:
                 process.stdout.close()
         return code
+
+    @property
+    def port(self) -> int:
+        """Where the gateway listens, or has listened last."""
+        return int(self.url.rpartition(":")[2])
 
     def client(self, key: str | None = None) -> httpx.Client:
         """Return an HTTP client with a key (the writer's by default, "" for none); the caller closes it."""
