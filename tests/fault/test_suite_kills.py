@@ -24,6 +24,8 @@ pytestmark = pytest.mark.fault
 
 SEED_VARIABLE = "WAGGLE_KILL_SEED"
 ROUND_COUNT = 20
+# What a process logs when something happens that it was not made for.
+FAILURES = ("unexpected_failure", "failure", "close_failed", "commit_met_damage")
 KILLS_PER_ROUND = 10
 FAST_ACTS = (
     "kill storage",
@@ -56,6 +58,7 @@ def run_round(directory: Path, scope: dict[str, Any], seed: str, steps: list[tup
             verdict.check_searches(suite, load, scope)
             verdict.check_ordinary(suite, scope)
             assert [] == killer.unexplained(load.interruptions)
+            assert [] == [entry for event in FAILURES for entry in suite.events(event)]
         finally:
             load.close()
         assert suite.process is not None

@@ -257,6 +257,8 @@ class Workload:
             return None
         json: Json = response.json()
         if response.status_code >= 500:
+            # A service that cannot be reached is one thing, a store that contradicts itself another.
+            assert (500, "internal_error") == (response.status_code, json["error"]["code"]), json
             what = f"{turn.route} {response.text}"
             self.interruptions.append(Interruption(what, response.status_code, began_s, time.monotonic()))
             return None
