@@ -23,16 +23,19 @@ from google.protobuf.json_format import MessageToDict
 
 from cli.connection import Gateway, Visibility, scope_json
 from cli.console import out
+from cli.demo_consolidation import show_consolidation
 from cli.demo_corpus import Corpus, choose_corpus, embedding_commands
 from cli.imports import import_commands, scope_message
 from cli.local_vectors import LatentSpace
 from cli.search import expansion_json, print_graph_page, titles_for
 from cli.suite import MEMORY, PROCESSES, VERIFIER_KEY_FILE, find_address
+from qilbeedb import ConsolidationClient, MemoryClient
 from services.identity.bootstrap import bootstrap_tenant
 from services.identity.verifier_key import create_verifier_key
 from services.storage.directory import create_store, open_store
 
 COMPANY = "demo-company"
+SUBJECT = "demo"
 PROJECT = "demo"
 AGENT = "importer"
 STOP_S = 30.0
@@ -70,6 +73,7 @@ def main() -> int:
                 for number, question in enumerate(questions[:2]):
                     _show_graph(gateway, question, number)
                 _show_hybrid(gateway, space, questions[0].text)
+                _show_job(gateway, url, writer_key, questions, Path(scratch) / "worker-journal")
             out.print(f"\nAll of that took {time.monotonic() - started_at_s:.0f} s.")
             _show_next(url, writer_key, keep=keep)
             if keep:
@@ -123,7 +127,7 @@ def _suite(data_directory: Path) -> Iterator[str]:
 
 def _issue_writer(gateway: Gateway) -> str:
     spec = {
-        "subject_id": "demo",
+        "subject_id": SUBJECT,
         "capabilities": ["memory_read", "memory_write"],
         "grants": [scope_json(PROJECT, AGENT, "", Visibility.SHARED)],
     }
@@ -216,6 +220,22 @@ def _show_hybrid(gateway: Gateway, space: LatentSpace, text: str) -> None:
     answer = gateway.post("/api/v1/memory/search/graph", _graph_query(seed))
     scope = scope_json(PROJECT, AGENT, "", Visibility.SHARED)
     print_graph_page(answer, titles_for(gateway, scope, answer))
+
+
+def _show_job(gateway: Gateway, url: str, key: str, questions: list[_Question], journal: Path) -> None:
+    _heading("7. What an external extractor finds in these memories")
+    scope = scope_json(PROJECT, AGENT, "", Visibility.SHARED)
+    jobs = ConsolidationClient(url, key, tenant_id=COMPANY, subject_id=SUBJECT, scope=scope)
+    memory = MemoryClient(url, key, tenant_id=COMPANY, subject_id=SUBJECT, scope=scope)
+    environment = {
+        "WAGGLE_URL": url,
+        "WAGGLE_KEY": key,
+        "WAGGLE_PROJECT": PROJECT,
+        "WAGGLE_AGENT": AGENT,
+        "WAGGLE_MISSION": "",
+        "WAGGLE_VISIBILITY": Visibility.SHARED.value,
+    }
+    show_consolidation(gateway, (jobs, memory), scope, [question.text for question in questions], journal, environment)
 
 
 def _show_next(url: str, key: str, *, keep: bool) -> None:

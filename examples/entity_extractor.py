@@ -5,7 +5,7 @@
 The credential is read from WAGGLE_KEY. What counts as recorded:
 
 * a tag or a text member of the metadata named `file`, `ticket` or `host` ("file:cli/main.py");
-* in the text, a path with a slash and an ending, a ticket such as BEE-42, a host name of three parts or more.
+* in the text, a path with a slash and an ending, a ticket such as BEE-42 or PEP 8, a host name of three parts or more.
 
 For each such thing the memories that record it are linked in the order of their events, each to the next. One assertion
 joins a pair, and its evidence names everything that the two share.
@@ -35,7 +35,10 @@ EVIDENCE_BYTES_MAX = 2048
 _NAMES = ("file", "ticket", "host")
 _PATTERNS = {
     "file": re.compile(r"(?<![\w/.:-])(?:[\w.-]+/)+[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,9}(?![\w/])"),
-    "ticket": re.compile(r"(?<![\w-])[A-Z][A-Z0-9]{1,9}-[1-9]\d{0,6}(?![\w-])"),
+    # Encodings, digests and standards look like tickets, and everybody records them.
+    "ticket": re.compile(
+        r"(?<![\w-])(?!(?:AES|ISO|SHA|UTF)-)[A-Z][A-Z0-9]{1,9}-[1-9]\d{0,6}(?![\w-])|\b(?:PEP|RFC) [1-9]\d{0,5}\b"
+    ),
     "host": re.compile(r"(?<![\w@/.-])(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.){2,}[a-z]{2,}(?![\w/.-])"),
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -94,7 +97,7 @@ def _named(payload: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for text in (content["primary"], content.get("secondary"), content.get("context")):
         for name, pattern in _PATTERNS.items():
             for found in pattern.findall(text or ""):
-                yield name, found
+                yield name, found.replace(" ", "-")
 
 
 def _reference(record: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ def record(number: int, text: str = "", *, at: int = 0, **payload: Any) -> dict[
         ("see services/storage/core.py:12", {"file:services/storage/core.py"}),
         ("see https://example.org/a/b.html and main.py", set()),
         ("BEE-42 is like [BEE-7], not X-1, BEE-0 or aBEE-3", {"ticket:BEE-42", "ticket:BEE-7"}),
+        ("PEP 8, PEP-8 and RFC 9110, in UTF-8 with SHA-256", {"ticket:PEP-8", "ticket:RFC-9110"}),
         ("db1.eu.example.org fell over.", {"host:db1.eu.example.org"}),
         ("Ask me@mail.example.org about example.org e.g. now", set()),
         ("and/or 1/2 n/a", set()),
