@@ -16,7 +16,9 @@ import pytest
 
 from tests.harness import builders
 from tests.harness.api import Api
+from tests.harness.both_ways import BothWays
 from tests.harness.clock import FakeClock
+from tests.harness.documented_requests import Known, make_known
 from tests.harness.fault_switches import FaultPoints
 from tests.harness.suite import Suite, running_suite
 from tests.harness.workload import NO_BUSY_SLOTS
@@ -66,6 +68,19 @@ def api(suite: Suite, scope: dict[str, Any]) -> Iterator[Api]:
     """The shared suite as its writer, in a scope of the test's own."""
     with suite.client() as client:
         yield Api(client, scope)
+
+
+@pytest.fixture(scope="session")
+def both(suite: Suite) -> Iterator[BothWays]:
+    """The shared suite, asked through the gateway and over gRPC at once."""
+    with BothWays(suite) as caller:
+        yield caller
+
+
+@pytest.fixture
+def known(api: Api) -> Known:
+    """A small memory in a scope of the test's own."""
+    return make_known(api)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ START_S = 40.0
 STOP_S = 40.0
 POLL_S = 0.02
 COMPANY = "acme"
+OTHER_COMPANY = "globex"
 SERVICES = tuple(process.name for process in PROCESSES)
 # python -m services.runtime.process services.NAME
 _MODULE_WORD = 3
@@ -50,6 +51,7 @@ class Suite:
         data_directory: The store.
         log: Where the processes log, JSON lines.
         admin_key: Administrator of the company, without memory grants.
+        other_admin_key: Administrator of another company, which tests must not see from the first.
         writer_key: May read, write, review and checkpoint in every scope; subject "writer".
         url: Base URL of the gateway while running.
     """
@@ -57,6 +59,7 @@ class Suite:
     data_directory: Path
     log: Path
     admin_key: str
+    other_admin_key: str = ""
     writer_key: str = ""
     url: str = ""
     environment: dict[str, str] = field(default_factory=dict)
@@ -108,12 +111,12 @@ class Suite:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.url, headers=headers, timeout=30.0, trust_env=False)
 
-    def issue(self, subject: str, capabilities: list[str], **members: Any) -> str:
+    def issue(self, subject: str, capabilities: list[str], *, admin_key: str | None = None, **members: Any) -> str:
         """Issue a credential through the gateway and return its secret. Every scope, unless members say otherwise."""
         spec = {"subject_id": subject, "capabilities": capabilities, "grants": [], **members}
         if not spec["grants"] and "scope_policy" not in members:
             spec["scope_policy"] = EVERY_SCOPE
-        with self.client(self.admin_key) as client:
+        with self.client(admin_key or self.admin_key) as client:
             response = client.post("/api/v1/credentials", json={"contract_version": 1, "spec": spec})
         assert response.status_code == 201, response.text
         secret: str = response.json()["secret"]
@@ -192,10 +195,13 @@ def make_suite(directory: Path) -> Suite:
     verifier_key = create_verifier_key(data_directory / VERIFIER_KEY_FILE)
     store = open_store(data_directory)
     try:
-        answer = bootstrap_tenant(store, verifier_key, tenant_id=COMPANY, subject_id="administrator")
+        keys = [
+            bootstrap_tenant(store, verifier_key, tenant_id=company, subject_id="administrator")["secret"]
+            for company in (COMPANY, OTHER_COMPANY)
+        ]
     finally:
         store.close()
-    return Suite(data_directory, directory / "suite.log", answer["secret"])
+    return Suite(data_directory, directory / "suite.log", *keys)
 
 
 @contextmanager
