@@ -10,13 +10,15 @@ import sys
 
 from services.consolidation.access import JobAccess
 from services.consolidation.servicer import ConsolidationServicer
+from services.consolidation.servicer_supervision import SupervisionServicer
 from services.consolidation.settings import settings_from_environment
 from services.identity.authority import Authority
 from services.identity.verifier_key import VerifierKeyProblem, load_verifier_key
 from services.runtime.admission import AdmissionPool
 from services.runtime.server import CannotStart, Registry, serve
 from services.storage.client import GrpcStore
-from waggle.consolidation.v1 import consolidation_service_pb2_grpc
+from services.workspace.company_access import CompanyAccess
+from waggle.consolidation.v1 import consolidation_service_pb2_grpc, supervision_service_pb2_grpc
 
 
 def build(registry: Registry) -> None:
@@ -33,10 +35,11 @@ def build(registry: Registry) -> None:
     store = GrpcStore(settings.storage_address)
     registry.on_close(store.close)
     registry.ready_when(lambda: bool(store.status().incarnation))
-    access = JobAccess(store, Authority(key), AdmissionPool(settings.slot_count))
-    registry.add(
-        consolidation_service_pb2_grpc.add_ConsolidationServiceServicer_to_server, ConsolidationServicer(access)
-    )
+    authority, slots = Authority(key), AdmissionPool(settings.slot_count)
+    servicer = ConsolidationServicer(JobAccess(store, authority, slots))
+    registry.add(consolidation_service_pb2_grpc.add_ConsolidationServiceServicer_to_server, servicer)
+    supervision = SupervisionServicer(CompanyAccess(store, authority, slots))
+    registry.add(supervision_service_pb2_grpc.add_SupervisionServiceServicer_to_server, supervision)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.consolidation.inspect_job import JobInspection
-from services.consolidation.query_jobs import JobPage
+from services.consolidation.query_jobs import CompanyJobPage, JobPage
 from services.consolidation.read_job_context import JobContext
 from services.domain.job_summaries import JobSummary
 from services.domain.jobs import Attempt, Job, JobSpec, Usage
@@ -21,7 +21,7 @@ from services.workspace.messages import (
     eligibility_failure_message,
     relation_receipt_message,
 )
-from waggle.consolidation.v1 import commands_pb2, consolidation_service_pb2, jobs_pb2
+from waggle.consolidation.v1 import commands_pb2, consolidation_service_pb2, jobs_pb2, supervision_service_pb2
 
 _STATUSES = numbers_by_word(jobs_pb2.ConsolidationStatus.DESCRIPTOR)
 _OUTCOMES = numbers_by_word(jobs_pb2.AttemptOutcome.DESCRIPTOR)
@@ -128,6 +128,25 @@ def page_message(page: JobPage) -> consolidation_service_pb2.JobPage:
     return consolidation_service_pb2.JobPage(
         jobs=[summary_message(summary, page.moment) for summary in page.jobs],
         next_after=page.next_after,
+        records_examined=page.records_examined,
+        record_bytes=page.record_bytes,
+        evaluated_at_millis=page.moment.now_ms,
+    )
+
+
+def company_page_message(page: CompanyJobPage) -> supervision_service_pb2.CompanyJobPage:
+    """A page of the jobs of all owners."""
+    after = page.next_after
+    return supervision_service_pb2.CompanyJobPage(
+        jobs=[
+            supervision_service_pb2.CompanyJobEntry(
+                owner_id=job.owner_id, summary=summary_message(job.summary, page.moment)
+            )
+            for job in page.jobs
+        ],
+        next_after=None
+        if after is None
+        else supervision_service_pb2.JobCursor(owner_id=after.owner_id, job_id=after.job_id),
         records_examined=page.records_examined,
         record_bytes=page.record_bytes,
         evaluated_at_millis=page.moment.now_ms,

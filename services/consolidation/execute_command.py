@@ -40,18 +40,22 @@ class KeyedCommand:
     Attributes:
         digest: Digest of the normalised command.
         new_ids: As many new ids as the command needs, chosen before the transaction so that a rerun makes the same.
+        member: Path of the command's members in the request.
     """
 
     idempotency_key: str
     command: Command
     digest: str
     new_ids: tuple[str, ...]
+    member: str = MEMBER
 
 
-def keyed_command(idempotency_key: str, command: Command, *, new_ids: Sequence[str]) -> KeyedCommand:
+def keyed_command(
+    idempotency_key: str, command: Command, *, new_ids: Sequence[str], member: str = MEMBER
+) -> KeyedCommand:
     """The command with its digest."""
     digest = command_digest(CONSOLIDATION_FAMILY, command.normalized())
-    return KeyedCommand(idempotency_key, command, digest, tuple(new_ids))
+    return KeyedCommand(idempotency_key, command, digest, tuple(new_ids), member)
 
 
 def execute_command(jobs: JobPartition, author: Author, keyed: KeyedCommand) -> Receipt:
@@ -75,8 +79,11 @@ def execute_command(jobs: JobPartition, author: Author, keyed: KeyedCommand) -> 
     try:
         job = _apply(jobs, author, keyed)
     except WaggleError as error:
-        if error.member:
-            error.member = f"{MEMBER}.{error.member}"
+        if keyed.member and error.member:
+            error.member = f"{keyed.member}.{error.member}"
+        elif error.member == "type":
+            # A command that is a method of its own has no type that a caller could have chosen wrongly.
+            error.member = None
         raise
     return jobs.put_step(job, action=keyed.command.action, author=author, idempotency_key=key, digest=digest)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from services.domain.canonical_json import canonical_bytes
+from services.domain.canonical_json import canonical_bytes, parse_canonical
 
 RECORD = b"R"
 RECORD_BY_TIME = b"T"
@@ -137,6 +137,12 @@ def job_summary_prefix(owner_id: str) -> bytes:
 def job_summary_key(owner_id: str, job_id: str) -> bytes:
     """Key of a job's summary."""
     return job_summary_prefix(owner_id) + id_bytes(job_id)
+
+
+def job_summary_owner(key: bytes) -> str:
+    """The owner in the key of a summary."""
+    owner_id: str = parse_canonical(key[len(JOB_SUMMARY) : -16])
+    return owner_id
 
 
 def job_history_key(owner_id: str, job_id: str, revision: int) -> bytes:

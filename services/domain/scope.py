@@ -59,6 +59,11 @@ class Workspace:
         return partition_id(self.company_id, self.scope, self.private_subject_id)
 
 
+def workspace_from_json(value: dict[str, Any]) -> Workspace:
+    """Read the stored form."""
+    return Workspace(value["company_id"], scope_from_json(value["scope"]), value["private_subject_id"])
+
+
 def workspace_for(company_id: str, scope: Scope, subject_id: str) -> Workspace:
     """The workspace that a subject reaches through a scope: its own when private, the common one when shared."""
     return Workspace(company_id, scope, subject_id if scope.visibility == "private" else None)

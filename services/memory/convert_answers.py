@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.domain.receipts import Receipt
+from services.domain.relations import Relation
 from services.memory.batch_read_records import RecordBatch
 from services.memory.diagnose_eligibility import Diagnosis
 from services.memory.inspect_relation import Inspection
@@ -17,12 +18,16 @@ from services.runtime.common_messages import (
     review_message,
     source_ref_message,
 )
-from services.workspace.messages import dependency_work_message, eligibility_failure_message
+from services.workspace.messages import (
+    dependency_work_message,
+    eligibility_failure_message,
+    relation_receipt_message,
+)
 from waggle.memory.v1 import commands_pb2, reads_pb2, relation_service_pb2, reviews_pb2
 
 _MEMORY_ACTIONS = numbers_by_word(commands_pb2.MemoryAction.DESCRIPTOR)
 _RELATION_REASONS = numbers_by_word(relation_service_pb2.RelationEligibilityReason.DESCRIPTOR)
-_STOP_REASONS = numbers_by_word(reads_pb2.PageStopReason.DESCRIPTOR)
+STOP_REASONS = numbers_by_word(reads_pb2.PageStopReason.DESCRIPTOR)
 
 
 def memory_receipt_message(receipt: Receipt) -> commands_pb2.MemoryReceipt:
@@ -63,7 +68,7 @@ def record_page_message(page: RecordPage) -> reads_pb2.RecordPage:
 def ordered_page_message(page: OrderedPage) -> reads_pb2.OrderedPage:
     """A page in the order of creation."""
     return reads_pb2.OrderedPage(
-        stop_reason=_STOP_REASONS[page.stop_reason],
+        stop_reason=STOP_REASONS[page.stop_reason],
         evaluated_at_millis=page.evaluated_at_millis,
         scanned_records=page.scanned_records,
         record_bytes=page.record_bytes,
@@ -126,4 +131,11 @@ def inspection_message(inspection: Inspection) -> relation_service_pb2.RelationI
             dependency_work=dependency_work_message(inspection.dependency_work),
             evidence_failure=eligibility_failure_message(verdict.evidence_failure),
         ),
+    )
+
+
+def relation_history_message(relation: Relation, receipt: Receipt) -> relation_service_pb2.RelationHistory:
+    """A relation as one command left it."""
+    return relation_service_pb2.RelationHistory(
+        relation=relation_message(relation.as_json()), receipt=relation_receipt_message(receipt)
     )

@@ -45,7 +45,14 @@ from services.memory.record_filter import RecordFilter
 from services.runtime.common_messages import words_by_number
 from services.workspace.messages import kind_from_number, provenance_from_message, source_ref_from_message
 from waggle.common.v1 import embeddings_pb2, records_pb2, relations_pb2
-from waggle.memory.v1 import commands_pb2, memory_service_pb2, reads_pb2, relation_service_pb2, reviews_pb2
+from waggle.memory.v1 import (
+    commands_pb2,
+    company_memory_service_pb2,
+    memory_service_pb2,
+    reads_pb2,
+    relation_service_pb2,
+    reviews_pb2,
+)
 
 _EPISODE_TYPES = words_by_number(records_pb2.StandardEpisodeType.DESCRIPTOR)
 _DISPOSITIONS = cast(dict[int, Disposition], words_by_number(records_pb2.Disposition.DESCRIPTOR))
@@ -223,7 +230,9 @@ def relation_command_from_message(message: relation_service_pb2.RelationOperatio
             return review_relation_from_message(message.review)
 
 
-def record_filter_from_message(message: reads_pb2.RecordFilter | reads_pb2.OrderedQuery) -> RecordFilter:
+def record_filter_from_message(
+    message: reads_pb2.RecordFilter | reads_pb2.OrderedQuery | company_memory_service_pb2.CompanyRecordFilter,
+) -> RecordFilter:
     """The content filters of a query."""
     return RecordFilter(
         message.text_contains if message.HasField("text_contains") else None,

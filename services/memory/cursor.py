@@ -1,4 +1,4 @@
-"""Cursors of the ordered query: a position, sealed under the verifier key and bound to what it continues.
+"""Cursors of the ordered queries: a position, sealed under the verifier key and bound to what it continues.
 
 They hold across restarts and have no expiry. Only their exact spelling is accepted.
 """
@@ -14,9 +14,12 @@ from services.domain.canonical_json import canonical_bytes
 from services.domain.errors import InvalidRequest
 
 POSITION_BYTES: Final = 24
+"""A place in one workspace: time and record id."""
+COMPANY_POSITION_BYTES: Final = 56
+"""A place in a company: time, workspace id and record id."""
 
-_TAG: Final = b"waggle.cursor.records_ordered.v1\x00"
-_SPELLING: Final = re.compile(r"[0-9a-f]{112}")
+_SEAL_BYTES: Final = 32
+_SPELLING: Final = re.compile(r"[0-9a-f]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +29,17 @@ class CursorSeal:
     Attributes:
         key: Verifier key, 32 bytes.
         walk: What a cursor belongs to: partition, order and filters, as a JSON value.
+        endpoint: Name of the query.
+        position_bytes: Length of its positions.
     """
 
     key: bytes
     walk: dict[str, Any]
+    endpoint: str = "records_ordered"
+    position_bytes: int = POSITION_BYTES
 
     def encode(self, position: bytes) -> str:
-        """Seal a position: the rest of a key of the time index, 24 bytes. Returns 112 hexadecimal digits."""
+        """Seal a position. Returns two lower-case hexadecimal digits for each byte of it and of the seal."""
         return (position + self._seal(position)).hex()
 
     def decode(self, cursor: str) -> bytes:
@@ -41,11 +48,13 @@ class CursorSeal:
         Raises:
             InvalidRequest: It is not one.
         """
-        content = bytes.fromhex(cursor) if _SPELLING.fullmatch(cursor) else b""
-        position, seal = content[:POSITION_BYTES], content[POSITION_BYTES:]
+        is_spelled = len(cursor) == 2 * (self.position_bytes + _SEAL_BYTES) and _SPELLING.fullmatch(cursor)
+        content = bytes.fromhex(cursor) if is_spelled else b""
+        position, seal = content[: self.position_bytes], content[self.position_bytes :]
         if not hmac.compare_digest(seal, self._seal(position)):
             raise InvalidRequest("does not belong to this query", member="query.cursor")
         return position
 
     def _seal(self, position: bytes) -> bytes:
-        return hmac.digest(self.key, _TAG + position + canonical_bytes(self.walk), "sha256")
+        tag = f"waggle.cursor.{self.endpoint}.v1".encode() + b"\x00"
+        return hmac.digest(self.key, tag + position + canonical_bytes(self.walk), "sha256")

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from services.domain import keys, limits
+from services.domain import limits
 from services.domain.eligibility import DependencyWork, is_eligible
 from services.memory.record_filter import RecordFilter
-from services.workspace.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord, decode_stored_record
+from services.memory.record_scan import records_by_id
+from services.workspace.partition import MemoryPartition, StoredRecord
 
 SCAN_LIMIT_DEFAULT: Final = 10_000
-
-_ROWS_IN_ONE_SCAN_MAX: Final = 2_000
-_BYTES_IN_ONE_SCAN: Final = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,38 +45,18 @@ def query_records(
         InvalidRequest: Judging the records needs too much dependency work.
     """
     cache = partition.dependency_cache()
-    start = keys.RECORD if after is None else keys.record_key(after) + b"\x00"
-    end = keys.prefix_end(keys.RECORD)
     records: list[StoredRecord] = []
-    scanned, record_bytes, scanned_bytes = 0, 0, 0
+    scanned = record_bytes = 0
     last_id: str | None = None
-    while True:
-        # One row more than may be examined tells whether anything is left.
-        wanted = min(_rows_in_next_scan(scanned, scanned_bytes), scan_limit - scanned + 1)
-        rows = partition.transaction.scan(partition.id, start, end, limit=wanted)
-        stored_rows = [decode_stored_record(value) for _, value in rows]
-        for stored in stored_rows:
-            partition.keep_record(stored)
-        partition.load_ancestry(
-            stored.state.record_id
-            for stored in stored_rows
-            if stored.state.sources and narrowing.matches(stored.json["payload"])
-        )
-        for stored in stored_rows:
-            if len(records) == limit or scanned == scan_limit or record_bytes >= limits.RECORD_BYTES_MAX:
-                return RecordPage(tuple(records), last_id, scanned, cache.work)
-            scanned += 1
-            scanned_bytes += stored.size_bytes
-            last_id = stored.state.record_id
-            if narrowing.matches(stored.json["payload"]) and is_eligible(stored.state, cache, partition.now_ms):
-                records.append(stored)
-                record_bytes += stored.size_bytes
-        if len(rows) < wanted:
-            return RecordPage(tuple(records), None, scanned, cache.work)
-        start = rows[-1][0] + b"\x00"
-
-
-def _rows_in_next_scan(scanned: int, scanned_bytes: int) -> int:
-    if not scanned:
-        return RECORDS_IN_ONE_READ
-    return max(RECORDS_IN_ONE_READ, min(_ROWS_IN_ONE_SCAN_MAX, _BYTES_IN_ONE_SCAN * scanned // scanned_bytes))
+    # One more than may be examined tells whether anything is left.
+    for stored in records_by_id(
+        partition, after, count_max=scan_limit + 1, is_judged=lambda stored: narrowing.matches(stored.json["payload"])
+    ):
+        if len(records) == limit or scanned == scan_limit or record_bytes >= limits.RECORD_BYTES_MAX:
+            return RecordPage(tuple(records), last_id, scanned, cache.work)
+        scanned += 1
+        last_id = stored.state.record_id
+        if narrowing.matches(stored.json["payload"]) and is_eligible(stored.state, cache, partition.now_ms):
+            records.append(stored)
+            record_bytes += stored.size_bytes
+    return RecordPage(tuple(records), None, scanned, cache.work)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal
 
-from services.domain import keys, limits
+from services.domain import keys
 from services.domain.eligibility import DependencyWork, is_eligible
-from services.domain.errors import StorageInconsistency
 from services.memory.cursor import CursorSeal
+from services.memory.page_scan import StopReason, scan_page
 from services.memory.record_filter import RecordFilter
+from services.memory.record_scan import IsJudged, load_placed, placed_record, places_by_time
 from services.workspace.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord
 
 Order = Literal["created_desc", "created_asc"]
-StopReason = Literal["exhausted", "record_limit", "scan_limit", "byte_limit"]
 
 ORDER_DEFAULT: Final[Order] = "created_desc"
 LIMIT_DEFAULT: Final = 40
@@ -64,56 +66,38 @@ def query_records_ordered(partition: MemoryPartition, query: OrderedQuery, *, cu
     seal = CursorSeal(cursor_key, walk)
     position = None if query.cursor is None else seal.decode(query.cursor)
     cache = partition.dependency_cache()
-    records: list[StoredRecord] = []
-    scanned = record_bytes = 0
 
-    def page(stop_reason: StopReason) -> OrderedPage:
-        next_cursor = None if stop_reason == "exhausted" or position is None else seal.encode(position)
-        now_ms = partition.now_ms
-        return OrderedPage(stop_reason, now_ms, scanned, record_bytes, cache.work, next_cursor, tuple(records))
+    def is_judged(stored: StoredRecord) -> bool:
+        return query.narrowing.matches(stored.json["payload"])
 
-    while True:
-        chunk = _next_chunk(partition, query, position)
-        for key_rest, stored in chunk:
-            if len(records) == query.limit:
-                return page("record_limit")
-            if scanned == query.scan_limit:
-                return page("scan_limit")
-            if record_bytes + stored.size_bytes > limits.RECORD_BYTES_MAX:
-                return page("byte_limit")
-            scanned += 1
-            record_bytes += stored.size_bytes
-            position = key_rest
-            if query.narrowing.matches(stored.json["payload"]) and is_eligible(stored.state, cache, partition.now_ms):
-                records.append(stored)
-        if len(chunk) < RECORDS_IN_ONE_READ:
-            return page("exhausted")
+    def accept(_rest: bytes, stored: StoredRecord) -> StoredRecord | None:
+        return stored if is_judged(stored) and is_eligible(stored.state, cache, partition.now_ms) else None
+
+    page = scan_page(
+        _records(partition, query.order, position, is_judged), accept, limit=query.limit, scan_limit=query.scan_limit
+    )
+    return OrderedPage(
+        page.stop_reason,
+        partition.now_ms,
+        page.scanned_records,
+        page.record_bytes,
+        cache.work,
+        None if page.next_position is None else seal.encode(page.next_position),
+        page.found,
+    )
 
 
-def _next_chunk(
-    partition: MemoryPartition, query: OrderedQuery, position: bytes | None
-) -> list[tuple[bytes, StoredRecord]]:
-    """The next positions of the time index, as the rests of their keys, with the records that they name."""
+def _records(
+    partition: MemoryPartition, order: Order, position: bytes | None, is_judged: IsJudged
+) -> Iterator[tuple[bytes, StoredRecord]]:
+    """The records behind a position, with the rests of their keys in the time index."""
     start, end = keys.RECORD_BY_TIME, keys.prefix_end(keys.RECORD_BY_TIME)
-    if position is not None and query.order == "created_asc":
+    if position is not None and order == "created_asc":
         start = keys.RECORD_BY_TIME + position + b"\x00"
     elif position is not None:
         end = keys.RECORD_BY_TIME + position
-    rows = partition.transaction.scan(
-        partition.id, start, end, limit=RECORDS_IN_ONE_READ, reverse=query.order == "created_desc"
-    )
-    rests = [key[len(keys.RECORD_BY_TIME) :] for key, _ in rows]
-    record_ids = [keys.id_text(rest[8:]) for rest in rests]
-    partition.load_records(record_ids)
-    chunk: list[tuple[bytes, StoredRecord]] = []
-    for rest, record_id in zip(rests, record_ids, strict=True):
-        stored = partition.stored_record(record_id)
-        if stored is None:
-            raise StorageInconsistency("the time index names a record that is not there")
-        chunk.append((rest, stored))
-    partition.load_ancestry(
-        stored.state.record_id
-        for _, stored in chunk
-        if stored.state.sources and query.narrowing.matches(stored.json["payload"])
-    )
-    return chunk
+    places = places_by_time(partition, start, end, descending=order == "created_desc")
+    while chunk := list(islice(places, RECORDS_IN_ONE_READ)):
+        load_placed(partition, [place.record_id for place in chunk], is_judged)
+        for place in chunk:
+            yield place.rest, placed_record(partition, place.record_id)

@@ -32,6 +32,15 @@ class RecordFilter:
         """The filters as cursors are bound to them."""
         return {"text_contains": self.text_contains, "episode_type": self.episode_type, "tag": self.tag}
 
+    @property
+    def is_open(self) -> bool:
+        """Nothing is asked for."""
+        return self.text_contains is None and self.episode_type is None and self.tag is None
+
+    def matches_retained(self, payload: Mapping[str, Any] | None) -> bool:
+        """`matches` for those who see tombstones: one passes when nothing is asked for."""
+        return self.is_open or self.matches(payload)
+
     def matches(self, payload: Mapping[str, Any] | None) -> bool:
         """Whether a stored payload passes. A tombstone's, None, has nothing to match and never does."""
         if payload is None:

@@ -8,7 +8,7 @@ from services.domain import keys
 from services.domain.scope import Scope
 from services.memory.access import PartitionAccess
 from services.memory.calls import call_token, new_command
-from services.memory.convert_answers import inspection_message
+from services.memory.convert_answers import inspection_message, relation_history_message
 from services.memory.convert_requests import relation_command_from_message
 from services.memory.inspect_relation import inspect_relation
 from services.memory.read_relation import read_relation
@@ -84,11 +84,8 @@ class RelationServicer(relation_service_pb2_grpc.RelationServiceServicer):
             partition_keys=[keys.relation_history_key(relation_id, revision)],
             takes_slot=True,
         )
-        history = relation_service_pb2.RelationHistory(
-            relation=relation_message(relation.as_json()), receipt=relation_receipt_message(receipt)
-        )
         return relation_service_pb2.ReadRelationRevisionResponse(
-            contract_version=1, history=history, scope=request.scope
+            contract_version=1, history=relation_history_message(relation, receipt), scope=request.scope
         )
 
 

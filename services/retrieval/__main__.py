@@ -16,15 +16,17 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from services.identity.authority import Authority
 from services.identity.verifier_key import VerifierKeyProblem, load_verifier_key
 from services.retrieval.access import RetrievalAccess
+from services.retrieval.company_access import CompanyRetrievalAccess
 from services.retrieval.convert_answers import ProtobufAnswerEncoder
 from services.retrieval.replica import Replica
 from services.retrieval.servicer import RetrievalServicer
+from services.retrieval.servicer_company import CompanyRetrievalServicer
 from services.retrieval.settings import Settings, addresses_from_environment, settings_from_environment
 from services.runtime.admission import AdmissionPool
 from services.runtime.server import CannotStart, Registry, serve
 from services.storage.client import GrpcStore
 from services.storage.contract import Store
-from waggle.retrieval.v1 import retrieval_service_pb2_grpc
+from waggle.retrieval.v1 import company_retrieval_service_pb2_grpc, retrieval_service_pb2_grpc
 
 
 def build(registry: Registry) -> None:
@@ -42,15 +44,17 @@ def build(registry: Registry) -> None:
     store = GrpcStore(addresses.storage)
     registry.on_close(store.close)
     registry.ready_when(lambda: bool(store.status().incarnation))
-    register_servicer(registry, store, authority, settings)
+    register_servicers(registry, store, authority, settings)
 
 
-def register_servicer(registry: Registry, store: Store, authority: Authority, settings: Settings) -> None:
-    """Add the service of this process to a registry."""
+def register_servicers(registry: Registry, store: Store, authority: Authority, settings: Settings) -> None:
+    """Add the services of this process to a registry."""
     replica = Replica(store, ProtobufAnswerEncoder(), memory_bytes_max=settings.replica_memory_bytes)
-    access = RetrievalAccess(store, authority, AdmissionPool(settings.max_concurrent_retrievals), replica)
-    servicer = RetrievalServicer(access, settings)
+    slots = AdmissionPool(settings.max_concurrent_retrievals)
+    servicer = RetrievalServicer(RetrievalAccess(store, authority, slots, replica), settings)
     registry.add(retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server, servicer)
+    company = CompanyRetrievalServicer(CompanyRetrievalAccess(store, authority, slots, replica))
+    registry.add(company_retrieval_service_pb2_grpc.add_CompanyRetrievalServiceServicer_to_server, company)
 
 
 def main(arguments: list[str] | None = None) -> int:

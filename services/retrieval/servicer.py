@@ -10,14 +10,13 @@ import grpc
 from services.identity.authority import bearer_token
 from services.retrieval import convert_answers, convert_graph, convert_requests
 from services.retrieval.access import Retrieval, RetrievalAccess
-from services.retrieval.ancestry import walk_ancestry
 from services.retrieval.base_selection import select_base
 from services.retrieval.graph_search import search_graph
 from services.retrieval.profiles import CANDIDATE_SELECTION_VERSION, LEXICAL_VERSION, SEMANTIC_VERSION
 from services.retrieval.seed import Seed
 from services.retrieval.selection import BaseSelection
+from services.retrieval.servicer_graphs import ancestry_graph, typed_graph
 from services.retrieval.settings import Settings
-from services.retrieval.typed_graph import walk_typed_graph
 from waggle.retrieval.v1 import retrieval_service_pb2 as pb
 from waggle.retrieval.v1 import retrieval_service_pb2_grpc
 
@@ -180,21 +179,10 @@ class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         self, request: pb.TraverseTypedGraphRequest, context: grpc.ServicerContext
     ) -> pb.TraverseTypedGraphResponse:
         """Walk typed relations from given records."""
-        query = request.query
-        expansion = convert_requests.expansion_from_message(query)
-        relation_kinds = convert_requests.relation_kinds_from_message(query)
 
         def run(retrieval: Retrieval) -> pb.TraverseTypedGraphResponse:
-            graph = walk_typed_graph(
-                retrieval.partition,
-                list(query.root_record_ids),
-                expansion,
-                relation_kinds=relation_kinds,
-                cache=retrieval.cache,
-                now_ms=retrieval.now_ms,
-            )
-            message = convert_graph.typed_graph_message(retrieval.partition, graph, now_ms=retrieval.now_ms)
-            return pb.TraverseTypedGraphResponse(contract_version=1, scope=request.scope, graph=message)
+            graph = typed_graph(retrieval, request.query)
+            return pb.TraverseTypedGraphResponse(contract_version=1, scope=request.scope, graph=graph)
 
         return self._run(request, context, run)
 
@@ -202,20 +190,10 @@ class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         self, request: pb.TraceAncestryRequest, context: grpc.ServicerContext
     ) -> pb.TraceAncestryResponse:
         """Walk from derived records to their sources."""
-        query = request.query
-        max_depth, node_limit = convert_requests.ancestry_bounds_from_message(query)
 
         def run(retrieval: Retrieval) -> pb.TraceAncestryResponse:
-            graph = walk_ancestry(
-                retrieval.partition,
-                list(query.root_record_ids),
-                max_depth=max_depth,
-                node_limit=node_limit,
-                cache=retrieval.cache,
-                now_ms=retrieval.now_ms,
-            )
-            message = convert_graph.ancestry_graph_message(retrieval.partition, graph, now_ms=retrieval.now_ms)
-            return pb.TraceAncestryResponse(contract_version=1, scope=request.scope, graph=message)
+            graph = ancestry_graph(retrieval, request.query)
+            return pb.TraceAncestryResponse(contract_version=1, scope=request.scope, graph=graph)
 
         return self._run(request, context, run)
 

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from services.storage.contract import KeyRange, PartitionRead, ReadResult, Row, Store, VersionedValue
+from services.storage.contract import (
+    PARTITION_READS_MAX,
+    KeyRange,
+    PartitionRead,
+    ReadResult,
+    Row,
+    Store,
+    VersionedValue,
+)
 
 Prefetch = Mapping[bytes, Sequence[bytes]]
 """Keys to read, by partition."""
@@ -85,6 +93,17 @@ class SnapshotReader:
             self._require_pin(partition, missing)
             self._fetch([PartitionRead(partition, tuple(missing))])
         return [self._known[partition, key] for key in keys]
+
+    def load(self, wanted: Prefetch) -> None:
+        """Read keys of several partitions ahead, in one round trip for every 64 partitions."""
+        reads = []
+        for partition, keys in wanted.items():
+            missing = tuple(key for key in keys if (partition, key) not in self._known)
+            if missing:
+                self._require_pin(partition, missing)
+                reads.append(PartitionRead(partition, missing))
+        for first in range(0, len(reads), PARTITION_READS_MAX):
+            self._fetch(reads[first : first + PARTITION_READS_MAX])
 
     def scan(
         self, partition: bytes, start: bytes, end: bytes = b"", *, limit: int = 0, reverse: bool = False

@@ -8,9 +8,15 @@ from services.domain.eligibility import DependencyWork, Failure
 from services.domain.receipts import Receipt
 from services.domain.records import SourceRef
 from services.domain.relations import Model, Provenance, RelationKind, RelationOrigin
-from services.domain.scope import Scope, Visibility
-from services.runtime.common_messages import author_message, failure_message, numbers_by_word, words_by_number
-from waggle.common.v1 import eligibility_pb2, records_pb2, relations_pb2, scope_pb2
+from services.domain.scope import Scope, Visibility, Workspace
+from services.runtime.common_messages import (
+    author_message,
+    failure_message,
+    numbers_by_word,
+    scope_message,
+    words_by_number,
+)
+from waggle.common.v1 import eligibility_pb2, records_pb2, relations_pb2, scope_pb2, workspaces_pb2
 from waggle.memory.v1 import memory_service_pb2, relation_service_pb2
 
 _VISIBILITIES = cast(dict[int, Visibility], words_by_number(scope_pb2.Visibility.DESCRIPTOR))
@@ -26,6 +32,21 @@ def scope_from_message(message: scope_pb2.Scope | memory_service_pb2.GetRecordRe
         message.mission_id if message.HasField("mission_id") else None,
         message.agent_id,
         _VISIBILITIES[message.visibility],
+    )
+
+
+def visibility_from_number(number: int) -> Visibility:
+    """The documented word of a visibility."""
+    return _VISIBILITIES[number]
+
+
+def workspace_message(workspace: Workspace) -> workspaces_pb2.Workspace:
+    """A workspace as administrators see it."""
+    return workspaces_pb2.Workspace(
+        workspace_id=workspace.partition.hex(),
+        company_id=workspace.company_id,
+        scope=scope_message(workspace.scope.as_json()),
+        private_subject_id=workspace.private_subject_id,
     )
 
 

@@ -12,6 +12,7 @@ import grpc
 from services.memory.__main__ import register_servicers
 from services.runtime.channel import open_channel
 from services.runtime.server import Registry, RunningServer
+from services.workspace.company_access import CompanyAccess
 from tests.harness.memory_world import VERIFIER_KEY, MemoryWorld
 from waggle.memory.v1 import import_service_pb2_grpc, memory_service_pb2_grpc, relation_service_pb2_grpc
 
@@ -30,7 +31,8 @@ class MemoryClient:
 def running_memory(world: MemoryWorld, directory: Path, *, dimensions_max: int = 32_768) -> Iterator[MemoryClient]:
     """Serve a world on a Unix socket in `directory` and connect to it."""
     registry = Registry()
-    register_servicers(registry, world.access, dimensions_max=dimensions_max, cursor_key=VERIFIER_KEY)
+    company_access = CompanyAccess(world.store, world.authority, world.slots)
+    register_servicers(registry, world.access, company_access, dimensions_max=dimensions_max, cursor_key=VERIFIER_KEY)
     address = f"unix:{directory}/memory.sock"
     server = RunningServer(registry, address)
     try:

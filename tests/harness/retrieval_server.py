@@ -12,7 +12,7 @@ import grpc
 
 from services.domain.embeddings import Space
 from services.identity.tokens import Token
-from services.retrieval.__main__ import register_servicer
+from services.retrieval.__main__ import register_servicers
 from services.retrieval.settings import Settings
 from services.runtime.channel import open_channel
 from services.runtime.common_messages import scope_message
@@ -136,7 +136,7 @@ def running_retrieval(
     """Serve a world on a Unix socket in `directory` and connect to it."""
     registry = Registry()
     store = CountingStore(world)
-    register_servicer(registry, store, world.authority, settings or Settings())  # type: ignore[arg-type]
+    register_servicers(registry, store, world.authority, settings or Settings())  # type: ignore[arg-type]
     address = f"unix:{directory}/retrieval.sock"
     server = RunningServer(registry, address)
     try:

@@ -24,6 +24,8 @@ SCAN = {"min_int": 1, "max_int": 10000}
 SCAN_BYTES = {"min_int": 1, "max_int": 268435456, "reason": "retrieval_scan_limit"}
 ROOTS = {"uuid": True, "min_items": 1, "max_items": 16, "unique": True}
 JOB = {"job_id": UUID, "expected_revision": REVISION}
+IN_WORKSPACE = {"contract_version": CONTRACT, "workspace_id": {"hex_digits": 64}}
+OF_OWNER = {"owner_id": {"min_bytes": 1, "max_bytes": 256}, "job_id": UUID}
 SOURCES = {"max_items": 16, "unique": True, "unique_by": "record_id"}
 
 # By message; fields that are not named have no rule.
@@ -50,7 +52,15 @@ DOCUMENTED: dict[str, dict[str, dict[str, Any]]] = {
     "common.v1.Scope": {"project_id": NAME, "mission_id": NAME, "agent_id": NAME},
     "common.v1.SourceRef": {"record_id": UUID, "revision": REVISION},
     "consolidation.v1.CancelJob": {**JOB, "evidence_ref": REFERENCE},
+    "consolidation.v1.CancelCompanyJobRequest": {
+        **IN_WORKSPACE,
+        **OF_OWNER,
+        "expected_revision": REVISION,
+        "idempotency_key": NAME,
+        "evidence_ref": REFERENCE,
+    },
     "consolidation.v1.ClaimJob": {**JOB, "worker_id": NAME},
+    "consolidation.v1.CompanyJobQuery": {"limit": HUNDRED, "scan_limit": {"min_int": 1, "max_int": 1000}},
     "consolidation.v1.ConsolidationAssertion": {"evidence_ref": REFERENCE},
     "consolidation.v1.ConsolidationOperation": {},
     "consolidation.v1.ConsolidationSpec": {
@@ -66,7 +76,9 @@ DOCUMENTED: dict[str, dict[str, dict[str, Any]]] = {
     "consolidation.v1.CreateJob": {},
     "consolidation.v1.ExecuteConsolidationCommandRequest": {"contract_version": CONTRACT, "idempotency_key": NAME},
     "consolidation.v1.FailAttempt": {**JOB, "fence": UUID, "evidence_ref": REFERENCE},
+    "consolidation.v1.InspectCompanyJobRequest": {**IN_WORKSPACE, **OF_OWNER},
     "consolidation.v1.InspectJobRequest": {"contract_version": CONTRACT, "job_id": UUID},
+    "consolidation.v1.JobCursor": OF_OWNER,
     "consolidation.v1.JobQuery": {"limit": HUNDRED, "scan_limit": {"min_int": 1, "max_int": 1000}, "after": UUID},
     "consolidation.v1.PublishJob": {
         **JOB,
@@ -74,7 +86,9 @@ DOCUMENTED: dict[str, dict[str, dict[str, Any]]] = {
         "assertions": {"max_items": 16},
         "evidence_ref": REFERENCE,
     },
+    "consolidation.v1.QueryCompanyJobsRequest": IN_WORKSPACE,
     "consolidation.v1.QueryJobsRequest": {"contract_version": CONTRACT},
+    "consolidation.v1.ReadCompanyJobRevisionRequest": {**IN_WORKSPACE, **OF_OWNER, "revision": REVISION},
     "consolidation.v1.ReadJobContextRequest": {"contract_version": CONTRACT, **JOB, "fence": UUID},
     "consolidation.v1.ReadJobRevisionRequest": {"contract_version": CONTRACT, "job_id": UUID, "revision": REVISION},
     "consolidation.v1.ReconcileUsage": {
@@ -128,6 +142,19 @@ DOCUMENTED: dict[str, dict[str, dict[str, Any]]] = {
         "contract_version": CONTRACT,
         "record_ids": {"uuid": True, "min_items": 1, "max_items": 100, "unique": True},
     },
+    "memory.v1.CompanyRecordFilter": {
+        "limit": HUNDRED,
+        "scan_limit": SCAN,
+        "after": UUID,
+        "text_contains": {"max_bytes": 4096},
+        "tag": {"max_bytes": 256},
+    },
+    "memory.v1.CompanySelection": {
+        "project_id": NAME,
+        "agent_id": NAME,
+        "private_subject_id": NAME,
+        "workspace_id": {"hex_digits": 64},
+    },
     "memory.v1.CreateRecord": {},
     "memory.v1.DeleteRecord": {"record_id": UUID, "expected_revision": REVISION},
     "memory.v1.DeriveRecord": {},
@@ -142,11 +169,21 @@ DOCUMENTED: dict[str, dict[str, dict[str, Any]]] = {
         "mission_id": NAME,
     },
     "memory.v1.GetReviewStateRequest": {"contract_version": CONTRACT, "record_id": UUID},
+    "memory.v1.InspectCompanyRelationRequest": {**IN_WORKSPACE, "relation_id": UUID},
     "memory.v1.InspectRelationRequest": {"contract_version": CONTRACT, "relation_id": UUID},
+    "memory.v1.ListWorkspacesRequest": {
+        "contract_version": CONTRACT,
+        "limit": HUNDRED,
+        "after_workspace_id": {"hex_digits": 64},
+    },
     "memory.v1.MemoryOperation": {},
     "memory.v1.OrderedQuery": {"limit": HUNDRED, "scan_limit": SCAN, "cursor": {"max_bytes": 1024}},
+    "memory.v1.QueryCompanyRecordsOrderedRequest": {"contract_version": CONTRACT},
+    "memory.v1.QueryCompanyRecordsRequest": IN_WORKSPACE,
     "memory.v1.QueryRecordsOrderedRequest": {"contract_version": CONTRACT},
     "memory.v1.QueryRecordsRequest": {"contract_version": CONTRACT},
+    "memory.v1.ReadCompanyRecordRequest": {**IN_WORKSPACE, "record_id": UUID},
+    "memory.v1.ReadCompanyRelationRevisionRequest": {**IN_WORKSPACE, "relation_id": UUID, "revision": REVISION},
     "memory.v1.ReadRelationRequest": {"contract_version": CONTRACT, "relation_id": UUID},
     "memory.v1.ReadRelationRevisionRequest": {
         "contract_version": CONTRACT,
@@ -216,6 +253,8 @@ DOCUMENTED: dict[str, dict[str, dict[str, Any]]] = {
     },
     "retrieval.v1.SemanticSeed": {"vector": VECTOR, "min_score": COSINE},
     "retrieval.v1.TraceAncestryRequest": {"contract_version": CONTRACT},
+    "retrieval.v1.TraceCompanyAncestryRequest": IN_WORKSPACE,
+    "retrieval.v1.TraverseCompanyTypedGraphRequest": IN_WORKSPACE,
     "retrieval.v1.TraverseTypedGraphRequest": {"contract_version": CONTRACT},
     "retrieval.v1.TypedGraphQuery": {
         "root_record_ids": ROOTS,

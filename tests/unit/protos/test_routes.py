@@ -50,6 +50,18 @@ DOCUMENTED = {
     "ConsolidationService.ReadJobRevision": ("POST", "/api/v1/memory/consolidation/revision"),
     "ConsolidationService.QueryJobs": ("POST", "/api/v1/memory/consolidation/query"),
     "ConsolidationService.ReadJobContext": ("POST", "/api/v1/memory/consolidation/context"),
+    "CompanyMemoryService.ListWorkspaces": ("GET", "/api/v1/company/memory/workspaces"),
+    "CompanyMemoryService.QueryCompanyRecords": ("POST", "/api/v1/company/memory/query"),
+    "CompanyMemoryService.ReadCompanyRecord": ("POST", "/api/v1/company/memory/read"),
+    "CompanyMemoryService.QueryCompanyRecordsOrdered": ("POST", "/api/v1/company/memory/query/ordered"),
+    "CompanyMemoryService.InspectCompanyRelation": ("POST", "/api/v1/company/memory/relations/inspect"),
+    "CompanyMemoryService.ReadCompanyRelationRevision": ("POST", "/api/v1/company/memory/relations/revision"),
+    "CompanyRetrievalService.TraceCompanyAncestry": ("POST", "/api/v1/company/memory/graph"),
+    "CompanyRetrievalService.TraverseCompanyTypedGraph": ("POST", "/api/v1/company/memory/graph/typed"),
+    "SupervisionService.QueryCompanyJobs": ("POST", "/api/v1/company/memory/consolidation/query"),
+    "SupervisionService.InspectCompanyJob": ("POST", "/api/v1/company/memory/consolidation/inspect"),
+    "SupervisionService.ReadCompanyJobRevision": ("POST", "/api/v1/company/memory/consolidation/revision"),
+    "SupervisionService.CancelCompanyJob": ("POST", "/api/v1/company/memory/consolidation/cancel"),
 }
 
 VECTOR_ROUTES = {
@@ -88,6 +100,18 @@ STATUSES = {
     "ConsolidationService.ReadJobRevision": [400, 401, 403, 404, 409, 413, 500, 503],
     "ConsolidationService.QueryJobs": [400, 401, 403, 404, 409, 413, 500, 503],
     "ConsolidationService.ReadJobContext": [400, 401, 403, 404, 409, 413, 500, 503],
+    "CompanyMemoryService.ListWorkspaces": [400, 401, 403, 413, 500, 503],
+    "CompanyMemoryService.QueryCompanyRecords": [400, 401, 403, 404, 413, 500, 503],
+    "CompanyMemoryService.ReadCompanyRecord": [400, 401, 403, 404, 413, 500, 503],
+    "CompanyMemoryService.QueryCompanyRecordsOrdered": [400, 401, 403, 404, 413, 500, 503],
+    "CompanyMemoryService.InspectCompanyRelation": [400, 401, 403, 404, 413, 500, 503],
+    "CompanyMemoryService.ReadCompanyRelationRevision": [400, 401, 403, 404, 413, 500, 503],
+    "CompanyRetrievalService.TraceCompanyAncestry": [400, 401, 403, 404, 413, 500, 503],
+    "CompanyRetrievalService.TraverseCompanyTypedGraph": [400, 401, 403, 404, 413, 500, 503],
+    "SupervisionService.QueryCompanyJobs": [400, 401, 403, 404, 409, 413, 500, 503],
+    "SupervisionService.InspectCompanyJob": [400, 401, 403, 404, 409, 413, 500, 503],
+    "SupervisionService.ReadCompanyJobRevision": [400, 401, 403, 404, 409, 413, 500, 503],
+    "SupervisionService.CancelCompanyJob": [400, 401, 403, 404, 409, 413, 500, 503],
 }
 
 # Routes that take a retrieval slot, and therefore may answer 503.
@@ -109,6 +133,18 @@ WITH_SLOT = {
     "ConsolidationService.ReadJobRevision",
     "ConsolidationService.QueryJobs",
     "ConsolidationService.ReadJobContext",
+    "CompanyMemoryService.ListWorkspaces",
+    "CompanyMemoryService.QueryCompanyRecords",
+    "CompanyMemoryService.ReadCompanyRecord",
+    "CompanyMemoryService.QueryCompanyRecordsOrdered",
+    "CompanyMemoryService.InspectCompanyRelation",
+    "CompanyMemoryService.ReadCompanyRelationRevision",
+    "CompanyRetrievalService.TraceCompanyAncestry",
+    "CompanyRetrievalService.TraverseCompanyTypedGraph",
+    "SupervisionService.QueryCompanyJobs",
+    "SupervisionService.InspectCompanyJob",
+    "SupervisionService.ReadCompanyJobRevision",
+    "SupervisionService.CancelCompanyJob",
 }
 
 

@@ -404,7 +404,7 @@ class MemoryRecord(_message.Message):
 
     @_builtins.property
     def payload(self) -> Global___RecordInput:
-        """The content. Unset only for a tombstone, which no route of this version serves."""
+        """The content. Unset only for a tombstone, which only administrators of the company are shown."""
 
     @_builtins.property
     def review(self) -> Global___MemoryReview:
