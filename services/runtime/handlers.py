@@ -11,8 +11,9 @@ from typing import Any, TypeAlias, cast
 
 import grpc
 from google.protobuf import descriptor_pool
+from google.protobuf.message import DecodeError
 
-from services.domain.errors import RouteNotFound, WaggleError
+from services.domain.errors import InvalidRequest, RouteNotFound, WaggleError
 from services.runtime.admission import release_slot, releasing
 from services.runtime.call_context import REQUEST_ID_KEY, bind_call, release_call
 from services.runtime.identifiers import new_uuid
@@ -35,6 +36,8 @@ _TIMEOUT_S_MAX = 10 * 365 * 24 * 3600.0
 # Quoted: the class is generic in its types only, not when the program runs.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Behavior = Callable[[Any, grpc.ServicerContext], Any]
+Read = Callable[[Any], Any]
+"""Bytes as they came -> request message; for a request stream: iterator of bytes -> iterator of messages."""
 
 log = get_logger()
 
@@ -59,26 +62,43 @@ def wrap_handlers(service: str, handlers: dict[str, Handler]) -> dict[str, Handl
 
 
 def _wrap(path: str, handler: Handler, checked: bool) -> Handler:
-    codec = {
-        "request_deserializer": handler.request_deserializer,
-        "response_serializer": releasing(handler.response_serializer),
-    }
+    # Read here and not by gRPC, which answers a request that it cannot read with INTERNAL.
+    codec = {"response_serializer": releasing(handler.response_serializer)}
+    read_one = cast(Read, handler.request_deserializer)
+    read = _stream_reader(read_one) if handler.request_streaming else read_one
     if handler.response_streaming:
         behavior = cast(Behavior, handler.stream_stream if handler.request_streaming else handler.unary_stream)
         make = (
             grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
         )
-        return make(_streaming(path, behavior, checked), **codec)
+        return make(_streaming(path, behavior, read, checked), **codec)
     behavior = cast(Behavior, handler.stream_unary if handler.request_streaming else handler.unary_unary)
     make = grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
-    return make(_single(path, behavior, checked), **codec)
+    return make(_single(path, behavior, read, checked), **codec)
 
 
-def _single(path: str, behavior: Behavior, checked: bool) -> Behavior:
-    def serve(request: Any, context: grpc.ServicerContext) -> Any:
+def _stream_reader(read_one: Read) -> Read:
+    def read_all(stream: Any) -> Iterator[Any]:
+        for raw in stream:
+            yield _read_request(read_one, raw)
+
+    return read_all
+
+
+def _read_request(read: Read, raw: Any) -> Any:
+    try:
+        return read(raw)
+    except DecodeError:
+        # Also text that is not UTF-8. What protobuf says of it names internal types.
+        raise InvalidRequest("is not the message that this method takes") from None
+
+
+def _single(path: str, behavior: Behavior, read: Read, checked: bool) -> Behavior:
+    def serve(raw: Any, context: grpc.ServicerContext) -> Any:
         started_ns = time.perf_counter_ns()
         request_id = _begin(context)
         try:
+            request = _read_request(read, raw)
             if checked:
                 validate(request)
             response = behavior(request, context)
@@ -94,11 +114,12 @@ def _single(path: str, behavior: Behavior, checked: bool) -> Behavior:
     return serve
 
 
-def _streaming(path: str, behavior: Behavior, checked: bool) -> Behavior:
-    def serve(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+def _streaming(path: str, behavior: Behavior, read: Read, checked: bool) -> Behavior:
+    def serve(raw: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         started_ns = time.perf_counter_ns()
         request_id = _begin(context)
         try:
+            request = _read_request(read, raw)
             if checked:
                 validate(request)
             yield from behavior(request, context)

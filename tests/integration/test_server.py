@@ -170,6 +170,28 @@ def test_requests_are_validated_before_the_servicer_sees_them(running: Running) 
     ]
 
 
+@pytest.mark.parametrize(
+    ("method", "raw"),
+    [
+        ("Read", b"\xff\xff\xff"),
+        ("Read", b"\x0a\x05ab"),
+        ("Read", b"\x12\x02\xc3\x28"),
+        ("ChangedSince", b"\xff\xff\xff"),
+    ],
+    ids=["noise", "cut short", "text that is not UTF-8", "streamed answer"],
+)
+def test_bytes_that_are_no_message_are_the_callers_fault(running: Running, method: str, raw: bytes) -> None:
+    """Never INTERNAL, for plain calls and streamed answers, and protobuf's own words stay inside."""
+    path = f"/waggle.storage.v1.StorageService/{method}"
+    make = running.channel.unary_unary if method == "Read" else running.channel.unary_stream
+    call = make(path, request_serializer=None, response_deserializer=None)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(call(raw, timeout=10))
+    error = error_from_rpc(caught.value)
+    assert isinstance(error, InvalidRequest)
+    assert "waggle" not in error.message
+
+
 def test_request_id_and_deadline_reach_the_next_hop(running: Running) -> None:
     """A call made while serving a call carries its id and never waits longer than its caller."""
     answer = running.storage.Read(
