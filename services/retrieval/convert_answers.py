@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.domain.eligibility import DependencyWork
+from services.retrieval.answer_bytes import check_hits_fit
 from services.retrieval.partition import Partition
 from services.retrieval.profiles import (
     GRAPH_PROFILES,
@@ -68,7 +69,8 @@ def fill_semantic_page(
     selection: BaseSelection,
     work: DependencyWork,
 ) -> None:
-    """A page of semantic search. Filled in place: an assigned page would be copied whole."""
+    """A page of semantic search. Filled in place: an assigned page would be copied whole. See `check_hits_fit`."""
+    check_hits_fit(partition, (found.row for found in selection.hits))
     head = searches_pb2.SemanticPage(
         next_after=selection.next_after,
         scanned_embeddings=selection.scanned_embeddings or 0,
@@ -86,7 +88,8 @@ def fill_semantic_page(
 def fill_lexical_page(
     page: searches_pb2.LexicalPage, partition: Partition, selection: BaseSelection, work: DependencyWork
 ) -> None:
-    """A page of lexical search. Filled in place: an assigned page would be copied whole."""
+    """A page of lexical search. Filled in place: an assigned page would be copied whole. See `check_hits_fit`."""
+    check_hits_fit(partition, (found.row for found in selection.hits))
     head = searches_pb2.LexicalPage(
         scanned_records=selection.scanned_records,
         scanned_bytes=selection.scanned_bytes,
@@ -108,7 +111,8 @@ def fill_hybrid_page(
     selection: BaseSelection,
     work: DependencyWork,
 ) -> None:
-    """A page of hybrid search. Filled in place: an assigned page would be copied whole."""
+    """A page of hybrid search. Filled in place: an assigned page would be copied whole. See `check_hits_fit`."""
+    check_hits_fit(partition, (found.row for found in selection.hits))
     head = searches_pb2.HybridPage(
         scanned_records=selection.scanned_records,
         scanned_bytes=selection.scanned_bytes,

@@ -9,6 +9,7 @@ from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 from services.domain.records import SourceRef
 from services.retrieval.affinity import AffinityWork
 from services.retrieval.ancestry import AncestryGraph
+from services.retrieval.answer_bytes import check_hits_fit
 from services.retrieval.convert_answers import (
     COVERAGE_NUMBERS,
     KIND_NUMBERS,
@@ -51,7 +52,8 @@ _OUTGOING, _INCOMING = _DIRECTIONS["outgoing"], _DIRECTIONS["incoming"]
 def fill_graph_page(
     message: graph_search_pb2.GraphSearchPage, partition: Partition, query: GraphQuery, page: GraphPage, *, now_ms: int
 ) -> None:
-    """A page of graph search. Filled in place: an assigned page would be copied whole."""
+    """A page of graph search. Filled in place: an assigned page would be copied whole. See `check_hits_fit`."""
+    check_hits_fit(partition, (found.row for found in page.hits))
     head = graph_search_pb2.GraphSearchPage(
         ranking=graph_profile_message(query.profile),
         evaluated_at_millis=now_ms,

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,10 @@ from services.memory.commands import (
     UpdateRecord,
     attach_embedding_command,
 )
+from services.retrieval.answer_bytes import HIT_BYTES_MAX
 from services.retrieval.replica import Replica
 from services.retrieval.settings import Settings
+from services.runtime.channel import MESSAGE_BYTES_MAX
 from services.runtime.common_messages import scope_message
 from tests.harness.memory_world import SCOPE, SPACE, MemoryWorld, derivation, embedding, record_input, relation_input
 from tests.harness.retrieval_server import LEXICAL, RetrievalClient, refused, running_retrieval, space_message
@@ -475,3 +478,37 @@ def refused_or_none(client: RetrievalClient) -> str | None:
         return refused(client.stub.SearchLexical, request, metadata=client.world.authorization())[0]
     except AssertionError:
         return None
+
+
+@pytest.mark.parametrize("search", ["lexical", "semantic", "hybrid", "graph"])
+def test_a_page_that_fits_no_message_is_refused(
+    world: MemoryWorld, client: RetrievalClient, monkeypatch: pytest.MonkeyPatch, search: str
+) -> None:
+    """More record bytes than an answer carries are 400 naming the limit, never a failure; fewer hits are answered."""
+    for text in ("bees one", "bees two"):
+        record = world.create(text)
+        world.execute(embedding(record, EAST))
+    scope = scope_message(SCOPE.as_json())
+    seed = graph_search_pb2.GraphSeed(lexical=graph_search_pb2.LexicalSeed(text="bees"))
+
+    def ask(limit: int) -> Any:
+        match search:
+            case "lexical":
+                return client.lexical("bees", limit=limit)
+            case "semantic":
+                return client.semantic(EAST, limit=limit)
+            case "hybrid":
+                return client.hybrid("bees", EAST, limit=limit)
+        query = graph_search_pb2.GraphQuery(ranking_version=1, seed=seed, limit=limit)
+        request = pb.SearchGraphRequest(contract_version=1, scope=scope, query=query)
+        return client.stub.SearchGraph(request, metadata=world.authorization())
+
+    both = 2 * len(world.rows()[keys.record_key(record.record_id)])
+    monkeypatch.setattr("services.retrieval.answer_bytes.HIT_BYTES_MAX", both - 1)
+    assert len(ask(1).page.hits) == 1
+    assert refused(lambda: ask(2)) == ("invalid_request", "query.limit")
+
+
+def test_a_page_within_its_bound_fits_a_message() -> None:
+    """What receipts, relations and paths add to the records has room, by a wide margin."""
+    assert HIT_BYTES_MAX + 8 * 1024 * 1024 <= MESSAGE_BYTES_MAX
