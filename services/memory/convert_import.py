@@ -76,7 +76,7 @@ def _plain(message: pb.ImportCommand, command: Command, operation: str, *reads: 
 def _ref(message: pb.ImportRef, member: str) -> RecordRef:
     match message.WhichOneof("target"):
         case "created_by":
-            return CreatedBy(message.created_by)
+            return CreatedBy(message.created_by, f"{member}.created_by")
         case "record":
             return source_ref_from_message(message.record)
         case _:

@@ -17,9 +17,15 @@ from services.workspace.partition import MemoryPartition
 
 @dataclass(frozen=True, slots=True)
 class CreatedBy:
-    """The record that an earlier command of the same import made, by that command's idempotency key."""
+    """The record that an earlier command of the same import made.
+
+    Attributes:
+        idempotency_key: Of that command.
+        member: Path of the reference inside the command that has it.
+    """
 
     idempotency_key: str
+    member: str
 
 
 RecordRef = SourceRef | CreatedBy
@@ -139,7 +145,11 @@ def _import_command(
     for capability in command.capabilities:
         if capability not in capabilities:
             raise Forbidden(f"the credential lacks the capability {capability}")
-    receipt, is_replay = execute_command(partition, author, keyed)
+    try:
+        receipt, is_replay = execute_command(partition, author, keyed)
+    except WaggleError as error:
+        error.member = _import_member(error.member)
+        raise
     result.outcomes.append(_outcome(receipt, is_replay))
     if item.family != MEMORY_FAMILY:
         return
@@ -147,6 +157,22 @@ def _import_command(
         result.created[item.idempotency_key] = SourceRef(receipt["record_id"], receipt["revision"])
     if result.first_written is None and not is_replay:
         result.first_written = receipt
+
+
+# Where a command of an import has the members that stand elsewhere in the same command sent alone.
+_IMPORT_MEMBERS = (
+    ("assert_relation.relation.", "assert_relation."),
+    ("derive_record.derivation.", "derive_record."),
+    ("attach_embedding.record_id", "attach_embedding.record"),
+    ("attach_embedding.record_revision", "attach_embedding.record"),
+)
+
+
+def _import_member(member: str | None) -> str | None:
+    for alone, imported in _IMPORT_MEMBERS:
+        if member is not None and member.startswith(alone):
+            return imported + member.removeprefix(alone)
+    return member
 
 
 def _outcome(receipt: Receipt, is_replay: bool) -> ImportOutcome:
@@ -161,7 +187,7 @@ def _resolved(ref: RecordRef, *created: Mapping[str, SourceRef]) -> SourceRef:
         found = known.get(ref.idempotency_key)
         if found is not None:
             return found
-    raise InvalidRequest("no earlier command of this import made a record under this key", member="created_by")
+    raise InvalidRequest("no earlier command of this import made a record under this key", member=ref.member)
 
 
 def batch_keys(subject_id: str, items: Sequence[ImportItem], created: Mapping[str, SourceRef]) -> list[bytes]:

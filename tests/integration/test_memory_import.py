@@ -43,6 +43,11 @@ MIXED = [
 ]
 
 
+def at_absent() -> pb.ImportRef:
+    """A record that is not there."""
+    return pb.ImportRef(record=records_pb2.SourceRef(record_id="00000000-0000-4000-8000-00000000dead", revision=1))
+
+
 @pytest.fixture
 def world() -> Iterator[MemoryWorld]:
     made = MemoryWorld()
@@ -213,7 +218,16 @@ def test_a_malformed_command_does_not_hide_an_earlier_refusal(world: MemoryWorld
         (import_attach("k", by("r"), (0, 0, 0, 0)), "INVALID_REQUEST", "attach_embedding.vector"),
         (import_attach("k", by("r"), (1, 0)), "INVALID_REQUEST", "attach_embedding.vector"),
         (import_attach("k", by("r"), (1, float("nan"), 0, 0)), "INVALID_REQUEST", "attach_embedding.vector"),
-        (import_attach("k", by("nobody")), "INVALID_REQUEST", "created_by"),
+        (import_attach("k", by("nobody")), "INVALID_REQUEST", "attach_embedding.record.created_by"),
+        (import_attach("k", at_absent()), "RECORD_NOT_FOUND", "attach_embedding.record"),
+        (import_derive("k", by("r"), by("nobody")), "INVALID_REQUEST", "derive_record.sources[1].created_by"),
+        (import_derive("k", by("r"), at_absent()), "RECORD_NOT_FOUND", "derive_record.sources[1].record_id"),
+        (import_assert("k", by("r"), at_absent()), "REVISION_CONFLICT", "assert_relation.target"),
+        (
+            import_assert("k", by("r"), by("q"), kind=relations_pb2.RELATION_KIND_TEMPORAL_BEFORE),
+            "INVALID_REQUEST",
+            "assert_relation.kind",
+        ),
         (import_attach("k", pb.ImportRef()), "INVALID_REQUEST", "attach_embedding.record"),
         (import_derive("k", by("r"), by("r")), "INVALID_REQUEST", "derive_record.sources"),
         (import_derive("k"), "INVALID_REQUEST", "derive_record.sources"),
