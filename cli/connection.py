@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -41,6 +42,11 @@ VisibilityOption = Annotated[
 ]
 
 
+def scope_in_words(scope: Mapping[str, Any]) -> str:
+    """Return a documented scope object as project/mission/agent/visibility, with - for no mission."""
+    return "/".join((scope["project_id"], scope.get("mission_id") or "-", scope["agent_id"], scope["visibility"]))
+
+
 def scope_json(project: str, agent: str, mission: str, visibility: Visibility) -> dict[str, Any]:
     """Return the documented scope object; an empty mission means the scope without one."""
     return {
@@ -58,13 +64,17 @@ class GatewayRefusal(Exception):
         status: HTTP status.
         code: The documented code.
         message: Explanation for people.
+        scope: The scope that was asked for, in words; empty when the request named none.
     """
 
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(f"{message} ({status} {code})")
+    def __init__(self, status: int, code: str, message: str, scope: str = "") -> None:
+        # Options and variables that were forgotten fall back to defaults, which only the scope itself shows.
+        where = f"; asked for the scope {scope}" if scope and code == "forbidden" else ""
+        super().__init__(f"{message} ({status} {code}){where}")
         self.status = status
         self.code = code
         self.message = message
+        self.scope = scope
 
 
 class Gateway:
@@ -97,16 +107,17 @@ class Gateway:
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """POST a JSON object with `contract_version` 1 to a route; see `get`."""
-        return self._object(self._client.post(path, json={"contract_version": 1, **body}))
+        scope = scope_in_words(body["scope"]) if "scope" in body else ""
+        return self._object(self._client.post(path, json={"contract_version": 1, **body}), scope)
 
     @staticmethod
-    def _object(response: httpx.Response) -> dict[str, Any]:
+    def _object(response: httpx.Response, scope: str = "") -> dict[str, Any]:
         try:
             document: dict[str, Any] = response.json()
             if response.is_success:
                 return document
             error = document["error"]
-            raise GatewayRefusal(response.status_code, str(error["code"]), str(error["message"]))
+            raise GatewayRefusal(response.status_code, str(error["code"]), str(error["message"]), scope)
         except (ValueError, KeyError, TypeError) as error:
             raise GatewayRefusal(
                 response.status_code, "no_envelope", "what answers at this address is not a Waggle gateway"
@@ -129,5 +140,7 @@ class Session:
         self._gateway.__exit__()
         if isinstance(error, GatewayRefusal):
             fail(str(error))
+        if isinstance(error, httpx.UnsupportedProtocol):
+            fail(f"--url {self._url}: an address like {DEFAULT_URL} is expected", 2)
         if isinstance(error, httpx.HTTPError):
             fail(f"cannot reach {self._url}: {error}; is the suite running? start it with: waggle serve")

@@ -23,6 +23,7 @@ from cli.connection import (
     UrlOption,
     Visibility,
     VisibilityOption,
+    scope_in_words,
     scope_json,
 )
 from cli.console import fail, out, print_json, print_table
@@ -40,7 +41,9 @@ ExpectedOption = Annotated[
 
 @app.command()
 def issue(
-    subject: Annotated[str, typer.Argument(help="Who will act with it; private memory belongs to this subject.")],
+    subject: Annotated[
+        str, typer.Argument(metavar="SUBJECT", help="Who will act with it; private memory belongs to this subject.")
+    ],
     can: Annotated[
         list[str], typer.Option("--can", help="Capability, repeatable: memory_read, memory_write, memory_review, ...")
     ] = ["memory_read", "memory_write"],  # noqa: B006 - typer copies it
@@ -89,7 +92,10 @@ def list_credentials(
     key: KeyOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List all credentials of the company, revoked ones included."""
+    """List all credentials of the company, revoked ones included.
+
+    A scope is shown as project/mission/agent/visibility, with - for no mission.
+    """
     items: list[dict[str, Any]] = []
     with Session(url, key) as gateway:
         cursor = None
@@ -214,11 +220,7 @@ def _scopes_in_words(spec: dict[str, Any]) -> str:
             for name in ("projects", "agents", "missions")
         )
         return f"policy: {'; '.join(selectors)}; {'/'.join(policy['visibilities'])}"
-    grants = [
-        "/".join((scope["project_id"], scope.get("mission_id") or "-", scope["agent_id"], scope["visibility"]))
-        for scope in spec["grants"]
-    ]
-    return ", ".join(grants) or "none"
+    return ", ".join(scope_in_words(scope) for scope in spec["grants"]) or "none"
 
 
 def _state_in_words(credential: dict[str, Any]) -> str:
@@ -231,4 +233,4 @@ def _state_in_words(credential: dict[str, Any]) -> str:
 
 
 def _moment(at_millis: int) -> str:
-    return datetime.fromtimestamp(at_millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(at_millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

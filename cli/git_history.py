@@ -71,7 +71,8 @@ def read_history(path: Path) -> list[Commit]:
     except FileNotFoundError as error:
         raise NoHistory("git is not installed") from error
     if found.returncode != 0:
-        raise NoHistory(found.stderr.decode("utf-8", "replace").strip() or f"git log failed on {path}")
+        said = found.stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ")
+        raise NoHistory(f"{path}: {said or 'git log failed'}")
     commits = parse_log(found.stdout)
     if not commits:
         raise NoHistory(f"{path} has no commits")

@@ -46,6 +46,8 @@ def command_from_line(line: bytes) -> Command:
     value = parse_json(line)
     if not isinstance(value, dict):
         raise InvalidRequest("must be a JSON object")
+    for name in sorted(_GIVEN_BY_IMPORT & value.keys()):
+        raise InvalidRequest("is given by the import, leave it out", member=name)
     if "vector" in value:
         return _embedding(dict(value))
     operation = value.get("operation")

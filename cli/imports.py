@@ -19,6 +19,8 @@ from cli.connection import (
     ProjectOption,
     Visibility,
     VisibilityOption,
+    scope_in_words,
+    scope_json,
 )
 from cli.console import err, fail, out, print_json
 from cli.git_commands import commands_from_history
@@ -50,7 +52,9 @@ class _BadLine(Exception):
 
 @app.command()
 def git(
-    path: Annotated[Path, typer.Argument(help="A git repository; everything that leads to its HEAD is imported.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A git repository; everything that leads to its HEAD is imported.")
+    ],
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
     memory_address: MemoryAddressOption = "",
     key: KeyOption = "",
@@ -79,7 +83,7 @@ def git(
 
 @app.command()
 def file(
-    path: Annotated[Path, typer.Argument(help="JSON Lines; each line is the body of a command without its scope.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="JSON Lines, one command a line.")],
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
     memory_address: MemoryAddressOption = "",
     key: KeyOption = "",
@@ -89,7 +93,13 @@ def file(
     visibility: VisibilityOption = Visibility.SHARED,
     as_json: JsonOption = False,
 ) -> None:
-    """Import commands from a file, for example one that another system exported."""
+    """Import commands from a file, for example one that another system exported.
+
+    A line is the body of one of the routes memory/commands,
+    memory/relations/commands and memory/embeddings, without
+    contract_version and scope. "created_by": KEY stands for the record
+    that an earlier line with that idempotency key created.
+    """
     try:
         with path.open("rb") as stream:
             total = sum(1 for line in stream if line.strip())
@@ -103,8 +113,10 @@ def file(
             _commands_from_file(path),
             total=total,
         )
-    except (_BadLine, OSError) as error:
+    except _BadLine as error:
         fail(str(error))
+    except OSError as error:
+        fail(f"cannot read {path}: {error.strerror or error}")
     _print_result(result, as_json, {})
 
 
@@ -134,10 +146,18 @@ def import_commands(
         except ImportRefused as error:
             progress.stop()
             where = "" if error.index is None else f"command {error.index + 1} of {total}: "
+            asked = f"; asked for the scope {_scope_in_words(scope)}" if error.reason == "forbidden" else ""
+            passing = error.index is None and error.reason not in ("forbidden", "unauthorized")
+            what_next = "running it again continues from there" if passing else "run it again when that is mended"
             fail(
-                f"{where}{error.message} ({error.reason}); {error.committed} imported, {error.replayed} were there "
-                "already; running it again continues from there"
+                f"{where}{error.message} ({error.reason}){asked}; {error.committed} imported, {error.replayed} were "
+                f"there already; {what_next}"
             )
+
+
+def _scope_in_words(scope: scope_pb2.Scope) -> str:
+    visibility = Visibility.PRIVATE if scope.visibility == scope_pb2.VISIBILITY_PRIVATE else Visibility.SHARED
+    return scope_in_words(scope_json(scope.project_id, scope.agent_id, scope.mission_id, visibility))
 
 
 def _commands_from_file(path: Path) -> Iterator[ImportCommand]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from unicodedata import category
 
 TITLE_LENGTH = 72
 
@@ -31,10 +32,15 @@ _INCOMING = {
 
 
 def title_of(record: Mapping[str, Any]) -> str:
-    """Return the first line of a record's main text, cut to a readable length."""
+    """Return the first line of a record's main text, cut to a readable length, safe to show on a terminal."""
     lines = str(record["payload"]["content"]["primary"]).strip().splitlines()
-    title = lines[0].strip() if lines else "(no text)"
+    title = printable(lines[0].strip()) if lines else "(no text)"
     return title if len(title) <= TITLE_LENGTH else title[: TITLE_LENGTH - 1].rstrip() + "\u2026"
+
+
+def printable(text: str) -> str:
+    """Return text without what a terminal would obey: memory text may hold control characters."""
+    return "".join("\ufffd" if category(character) == "Cc" else character for character in text)
 
 
 def date_of(record: Mapping[str, Any]) -> str:
@@ -49,7 +55,7 @@ def date_of(record: Mapping[str, Any]) -> str:
 def type_of(record: Mapping[str, Any]) -> str:
     """Return the kind of a record as one word."""
     kind = record["payload"]["episode_type"]
-    return kind if isinstance(kind, str) else str(kind["Custom"])
+    return kind if isinstance(kind, str) else printable(str(kind["Custom"]))
 
 
 def base_in_words(base: Mapping[str, Any]) -> str:
@@ -103,6 +109,26 @@ def hit_in_words(
     if hit["affinity"] is not None:
         lines.append(f"likeness to the query vector: cosine {hit['affinity']['cosine']:.3f}")
     return lines
+
+
+def cuts_in_words(page: Mapping[str, Any]) -> list[str]:
+    """Say what a graph search has not looked at, one entry a cut; nothing when it looked at everything."""
+    coverage, expansion = page["coverage"], page["expansion"]
+    cuts = []
+    if not coverage["source_complete"]:
+        cuts.append("memories beyond the limit of the scan")
+    if not coverage["candidates_complete"]:
+        cuts.append(f"base hits beyond the best {page['ranking']['base_candidate_limit']}")
+    reached = {
+        "depth_limit": f"paths of more than {expansion['max_depth']} steps",
+        "node_limit": f"more than {expansion['node_limit']} memories on paths",
+        "edge_limit": f"more than {expansion['edge_limit']} relations",
+        "scan_limit": f"more than {expansion['scan_limit']} adjacency entries",
+    }
+    cuts.extend(reached.get(reason, reason) for reason in page["graph_coverage"]["stop_reasons"])
+    if not coverage["embeddings_complete"]:
+        cuts.append("memories without a current vector in this space")
+    return cuts
 
 
 def records_on_paths(hits: Sequence[Mapping[str, Any]]) -> list[str]:

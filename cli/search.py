@@ -27,11 +27,11 @@ from cli.connection import (
     scope_json,
 )
 from cli.console import fail, out, print_json, print_table
-from cli.path_words import date_of, hit_in_words, records_on_paths, title_of, type_of
+from cli.path_words import cuts_in_words, date_of, hit_in_words, records_on_paths, title_of, type_of
 
 app = typer.Typer(no_args_is_help=True, help="Search memory through the gateway.")
 
-TextArgument = Annotated[str, typer.Argument(help="Words to look for.")]
+TextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="Words to look for.")]
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Greatest number of hits.")]
 TagOption = Annotated[str | None, typer.Option(help="Only records with exactly this tag.")]
 VectorOption = Annotated[
@@ -111,7 +111,7 @@ def semantic(
     }
     with Session(url, key) as gateway:
         answer = gateway.post("/api/v1/memory/search", body)
-    _print_page(answer, as_json)
+    _print_page(answer, as_json, space=body["query"]["space"])
 
 
 @app.command()
@@ -148,7 +148,7 @@ def hybrid(
 
 @app.command()
 def graph(
-    text: Annotated[str, typer.Argument(help="Words to look for; not used by --mode semantic.")] = "",
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Words to look for; not used by --mode semantic.")] = "",
     mode: Annotated[SeedMode, typer.Option(help="How the base search finds its hits.")] = SeedMode.LEXICAL,
     profile: Annotated[str, typer.Option(help="How relations count.")] = "typed_path_balanced_v1",
     seed_ranking: Annotated[str, typer.Option(help="Fusion of a hybrid base search.")] = "weighted_rrf_v2",
@@ -234,22 +234,20 @@ def print_graph_page(answer: dict[str, Any], titles: dict[str, str]) -> None:
         out.print(f"     {date_of(record)}  {type_of(record)}  score {hit['score']:.4f}", style="dim", markup=False)
         for line in hit_in_words(hit, relations, titles):
             out.print(f"     {line}", markup=False)
-    coverage = page["coverage"]
-    if not coverage["complete"]:
-        missing = ", ".join(
-            name.removesuffix("_complete") for name, is_whole in coverage.items() if not is_whole and name != "complete"
-        )
-        reasons = ", ".join(page["graph_coverage"]["stop_reasons"])
-        out.print(f"Not everything was looked at: {missing}" + (f" ({reasons})" if reasons else ""), style="dim")
+    if cuts := cuts_in_words(page):
+        out.print(f"Not looked at: {'; '.join(cuts)}.", style="dim", markup=False)
 
 
-def _print_page(answer: dict[str, Any], as_json: bool) -> None:
+def _print_page(answer: dict[str, Any], as_json: bool, *, space: dict[str, Any] | None = None) -> None:
     if as_json:
         print_json(answer)
         return
     hits = answer["page"]["hits"]
     if not hits:
         out.print("No memory found.")
+        if space is not None and answer["page"]["scanned_embeddings"] == 0:
+            name = f"{space['provider']}/{space['model']}/{space['revision']}, {space['dimensions']} dimensions"
+            out.print(f"No memory in this scope has a vector in the space {name}.", style="dim", markup=False)
         return
     rows = [
         (

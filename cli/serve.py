@@ -88,4 +88,4 @@ def require_free(host: str, port: int) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        fail(f"cannot listen on {host}:{port}: {error.strerror or error}", EXIT_CANNOT_LISTEN)
+        fail(f"cannot listen on {host}:{port}: {error.strerror or error}; choose with --listen", EXIT_CANNOT_LISTEN)

@@ -1,4 +1,4 @@
-"""The first session of the README, word for word."""
+"""What the README tells to type, word for word."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ from pathlib import Path
 
 import pytest
 
+from cli.import_lines import command_from_line
 from tests.harness.suite import free_port, is_running, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PORT = "7474"
 
 
-def session_blocks() -> list[str]:
-    """Return the shell blocks of the section, in order, without the sample output."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = readme.partition("## A first session by hand")[2].partition("### What the answer says")[0]
-    return [block for block in re.findall(r"```\n(.*?)```", section, re.DOTALL) if not block.startswith("  1. ")]
+def blocks(start: str, end: str, language: str = "") -> list[str]:
+    """Return the blocks in a language between two headings of the README, in order, without sample output."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition(start)[2].partition(end)[0]
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    return [block for name, block in found if name == language and not block.startswith("  1. ")]
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the session uses curl, which is not installed")
 def test_the_first_session_works_as_it_is_written(tmp_path: Path) -> None:
     """A new user who types what the README says gets the answer that it shows."""
     port = str(free_port())
-    first, *rest = session_blocks()
+    first, *rest = blocks("## A first session by hand", "## Your own data")
+    (python,) = blocks("## From Python", "## Working on it", "python")
     # The environment is there, another port is free, and the test waits for readiness where a person would look.
-    first = first.replace("make setup\n", "").replace(".venv/bin/waggle", f"{Path(sys.executable).parent}/waggle")
-    first = first.replace("--data-dir data &", f"--data-dir data --listen 127.0.0.1:{port} > ready.txt 2> log.txt &")
+    first = first.replace("make setup\n", "").replace("$PWD/.venv/bin", str(Path(sys.executable).parent))
+    first = first.replace("--data-dir data 2>", f"--data-dir data --listen 127.0.0.1:{port} > ready.txt 2>")
     wait = "while ! grep -q ready ready.txt; do kill -0 $!; sleep 0.05; done; echo $! > serve.pid\n"
-    script = "\n".join(["set -euo pipefail", "shopt -s expand_aliases", first, wait, *rest]).replace(PORT, port)
+    last = f"echo\npython <<'END'\n{python}END\n"
+    script = "\n".join(["set -euo pipefail", first, wait, *rest, last]).replace(PORT, port)
     (tmp_path / "session.sh").write_text(script, encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WAGGLE_")}
     try:
@@ -51,7 +54,18 @@ def test_the_first_session_works_as_it_is_written(tmp_path: Path) -> None:
     assert 0 == ended.returncode, ended.stderr
     shown = re.search(r"```\n(  1\. .*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert shown is not None
-    assert ended.stdout.endswith(shown.group(1))
+    assert shown.group(1) in ended.stdout
+    assert '"error"' not in ended.stdout
+    assert ended.stdout.endswith(" Scouts found nectar in the southern field\n")
+
+
+def test_the_lines_of_an_import_file_are_commands() -> None:
+    """The example file of the README can be imported."""
+    (lines,) = [block for block in blocks("## Your own data", "## Running it") if block.startswith("{")]
+    commands = [command_from_line(line.encode()) for line in lines.splitlines()]
+    assert ["create_record", "create_record", "assert_relation", "attach_embedding"] == [
+        command.WhichOneof("operation") for command in commands
+    ]
 
 
 def _stop(pid_file: Path) -> None:

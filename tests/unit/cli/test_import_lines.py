@@ -103,6 +103,7 @@ def test_a_vector_travels_as_float32() -> None:
         (line(operation={"type": "merge"}), "operation.type"),
         (line(operation={"type": "create", "record": record_json(), "extra": 1}), "operation.extra"),
         (line(scope={}, operation={"type": "create", "record": record_json()}), "scope"),
+        (line(contract_version=1, operation={"type": "create", "record": record_json()}), "contract_version"),
         (
             line(operation={"type": "create", "record": record_json(event_time_millis=1.5)}),
             "operation.record.event_time_millis",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.path_words import hit_in_words, records_on_paths, title_of
+from cli.path_words import cuts_in_words, hit_in_words, records_on_paths, title_of
 
 TITLES = {"a": "Bees swarm in May", "b": "The hive was moved", "c": "Honey was harvested"}
 
@@ -76,3 +76,47 @@ def test_records_that_paths_pass_through_are_named_once() -> None:
 def test_a_title_is_one_readable_line(text: str, title: str) -> None:
     """The first line, cut to a length that fits."""
     assert title == title_of(record("a", text))
+
+
+def test_a_title_holds_nothing_that_a_terminal_obeys() -> None:
+    """Memory text may hold control characters; what is shown does not, and other writing systems stay as they are."""
+    assert "\ufffd[31mred\ufffd M\u00fcller\u00a07 \U0001f41d" == title_of(
+        record("a", "\x1b[31mred\x07 M\u00fcller\u00a07 \U0001f41d\nmore")
+    )
+
+
+def page(*stop_reasons: str, **coverage: bool) -> dict[str, Any]:
+    """Return a page that is complete but for what is named."""
+    names = ("source_complete", "candidates_complete", "graph_complete", "embeddings_complete")
+    return {
+        "coverage": {**dict.fromkeys(names, True), **coverage},
+        "expansion": {"max_depth": 2, "node_limit": 128, "edge_limit": 256, "scan_limit": 1024},
+        "ranking": {"base_candidate_limit": 100},
+        "graph_coverage": {"stop_reasons": list(stop_reasons)},
+    }
+
+
+def test_a_complete_page_has_no_cuts() -> None:
+    """Nothing is said when everything was looked at."""
+    assert [] == cuts_in_words(page())
+
+
+def test_every_cut_is_said_with_its_limit() -> None:
+    """A reader sees which limit to raise."""
+    assert [
+        "memories beyond the limit of the scan",
+        "base hits beyond the best 100",
+        "paths of more than 2 steps",
+        "more than 128 memories on paths",
+        "more than 256 relations",
+        "more than 1024 adjacency entries",
+        "memories without a current vector in this space",
+    ] == cuts_in_words(
+        page(
+            *("depth_limit", "node_limit", "edge_limit", "scan_limit"),
+            source_complete=False,
+            candidates_complete=False,
+            graph_complete=False,
+            embeddings_complete=False,
+        )
+    )
