@@ -16,6 +16,7 @@ from services.memory.page_scan import StopReason, scan_page
 from services.memory.query_records_ordered import Order, OrderedQuery
 from services.memory.record_scan import IsJudged, load_placed, placed_record, places_by_time
 from services.memory.retained_record import Inventory, RecordView, RetainedRecord
+from services.storage.contract import KeyRange
 from services.storage.transaction import Transaction
 from services.workspace.company_directory import WorkspaceSelection, select_workspaces
 from services.workspace.partition import RECORDS_IN_ONE_READ, MemoryPartition, StoredRecord
@@ -101,7 +102,7 @@ def query_company_records_ordered(
         retained = inventory.select(position.room.partition, stored)
         return None if retained is None else PlacedRecord(retained, position.room.workspace)
 
-    positions = _positions(rooms, query.order, after)
+    positions = _positions(transaction, rooms, query.order, after)
     page = scan_page(
         _records(transaction, positions, inventory.is_judged), accept, limit=query.limit, scan_limit=query.scan_limit
     )
@@ -116,20 +117,28 @@ def query_company_records_ordered(
     )
 
 
-def _positions(rooms: Sequence[_Room], order: Order, after: bytes | None) -> Iterator[_Position]:
+def _positions(
+    transaction: Transaction, rooms: Sequence[_Room], order: Order, after: bytes | None
+) -> Iterator[_Position]:
     """The time indexes of all workspaces, merged, behind a key."""
     descending = order == "created_desc"
     # Every workspace must be asked for its first places, most of which a page of many workspaces does not reach.
     first_count = max(_FIRST_PLACES_MIN, RECORDS_IN_ONE_READ // max(1, len(rooms)))
+    bounds = [_range(room.partition.id, order, after) for room in rooms]
+    transaction.load_ranges(
+        {
+            room.partition.id: KeyRange(start, end, row_limit=first_count, reverse=descending)
+            for room, (start, end) in zip(rooms, bounds, strict=True)
+        }
+    )
 
-    def walk(room: _Room) -> Iterator[_Position]:
-        start, end = _range(room.partition.id, order, after)
-        for rest, record_id in places_by_time(
-            room.partition, start, end, descending=descending, first_count=first_count
-        ):
+    def walk(room: _Room, start: bytes, end: bytes) -> Iterator[_Position]:
+        places = places_by_time(room.partition, start, end, descending=descending, first_count=first_count)
+        for rest, record_id in places:
             yield _Position(rest[:_TIME_BYTES] + room.partition.id + rest[_TIME_BYTES:], record_id, room)
 
-    return heapq.merge(*map(walk, rooms), key=lambda position: position.key, reverse=descending)
+    walks = [walk(room, start, end) for room, (start, end) in zip(rooms, bounds, strict=True)]
+    return heapq.merge(*walks, key=lambda position: position.key, reverse=descending)
 
 
 def _range(partition_id: bytes, order: Order, after: bytes | None) -> tuple[bytes, bytes]:

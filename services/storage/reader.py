@@ -10,6 +10,7 @@ from services.storage.contract import (
     PARTITION_READS_MAX,
     KeyRange,
     PartitionRead,
+    RangeRows,
     ReadResult,
     Row,
     Store,
@@ -56,6 +57,7 @@ class SnapshotReader:
         self._store = store
         self._known: dict[tuple[bytes, bytes], VersionedValue] = {}
         self._heads: dict[bytes, int] = {}
+        self._ranges_ahead: dict[tuple[bytes, KeyRange], RangeRows] = {}
         first = self._fetch([PartitionRead(partition, tuple(keys)) for partition, keys in prefetch.items()], pin=pin)
         self.clock_ms = first.clock_ms
         """The store's clock at the snapshot, milliseconds since the Unix epoch."""
@@ -105,6 +107,15 @@ class SnapshotReader:
         for first in range(0, len(reads), PARTITION_READS_MAX):
             self._fetch(reads[first : first + PARTITION_READS_MAX])
 
+    def load_ranges(self, wanted: Mapping[bytes, KeyRange]) -> None:
+        """Read a range of each of several partitions ahead, in one round trip for every 64; a scan of it finds them."""
+        reads = [PartitionRead(partition, (), (wanted_range,)) for partition, wanted_range in wanted.items()]
+        for first in range(0, len(reads), PARTITION_READS_MAX):
+            chunk = reads[first : first + PARTITION_READS_MAX]
+            self._require_pin(chunk[0].partition, ())
+            for read, state in zip(chunk, self._fetch(chunk).partitions, strict=True):
+                self._ranges_ahead[read.partition, read.ranges[0]] = state.ranges[0]
+
     def scan(
         self, partition: bytes, start: bytes, end: bytes = b"", *, limit: int = 0, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:
@@ -118,7 +129,8 @@ class SnapshotReader:
         rows: list[Row] = []
         remaining = wanted
         while True:
-            answer = self._fetch([PartitionRead(partition, (), (remaining,))]).partitions[0].ranges[0]
+            ahead = self._ranges_ahead.pop((partition, remaining), None)
+            answer = ahead or self._fetch([PartitionRead(partition, (), (remaining,))]).partitions[0].ranges[0]
             rows += answer.rows
             is_full = wanted.row_limit and len(rows) >= wanted.row_limit
             if not answer.more or is_full:

@@ -18,7 +18,7 @@ it asks for more, it is run again on a pinned one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from services.runtime.call_context import remaining_s
@@ -94,6 +94,10 @@ class Transaction:
     def load(self, wanted: Prefetch) -> None:
         """Read keys of several partitions ahead, in as few round trips as possible; later gets find them."""
         self._reader.load(wanted)
+
+    def load_ranges(self, wanted: Mapping[bytes, KeyRange]) -> None:
+        """Read the beginnings of several partitions' ranges ahead, likewise; a scan with the same bounds finds them."""
+        self._reader.load_ranges(wanted)
 
     def scan(
         self, partition: bytes, start: bytes, end: bytes = b"", *, limit: int = 0, reverse: bool = False

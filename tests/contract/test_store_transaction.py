@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.storage.contract import Commit, PartitionRead, ReadResult, Store
+from services.storage.contract import Commit, KeyRange, PartitionRead, ReadResult, Store
 from services.storage.errors import (
     SnapshotExpired,
     StorageUnavailable,
@@ -334,3 +334,47 @@ def test_concurrent_increments_are_all_counted(bench: StoreBench) -> None:
 
     run_together(6, work)
     assert get(bench.store, b"n") == b"30"
+
+
+def test_reading_ahead_in_several_partitions(store: CountingStore) -> None:
+    """Keys and beginnings of ranges in many partitions cost a round trip each kind, whatever is asked for later."""
+    partitions = [bytes([number]) * 32 for number in range(1, 9)]
+    for number, partition in enumerate(partitions):
+        put(store, partition, a=b"%d" % number, b=b"%d" % number, c=b"%d" % number)
+    store.calls.clear()
+
+    def read(transaction: Transaction) -> list[object]:
+        transaction.load({partition: [b"a", b"x"] for partition in partitions})
+        transaction.load_ranges({partition: KeyRange(b"a", b"z", row_limit=2) for partition in partitions})
+        return [
+            (
+                transaction.get(partition, b"a"),
+                transaction.get(partition, b"x"),
+                transaction.scan(partition, b"a", b"z", limit=2),
+            )
+            for partition in partitions
+        ]
+
+    values = [b"%d" % number for number in range(8)]
+    expected = [(value, None, [(b"a", value), (b"b", value)]) for value in values]
+    assert run_transaction(store, read, pin=True) == expected
+    assert store.calls == ["pin", "read", "read", "close"]
+
+
+@pytest.mark.parametrize("changed", ["a", "ab", "b"])
+def test_what_was_read_ahead_must_still_hold(store: CountingStore, changed: str) -> None:
+    """A range that was read ahead and then scanned is an expectation like any other."""
+    put(store, Q, a=b"1", b=b"1")
+    runs: list[int] = []
+
+    def run(transaction: Transaction) -> int:
+        transaction.load_ranges({Q: KeyRange(b"a", b"z", row_limit=2)})
+        count = len(transaction.scan(Q, b"a", b"z", limit=2))
+        if not runs:
+            put(store, Q, **{changed: b"2"})
+        runs.append(count)
+        transaction.put(P, b"count", b"%d" % len(runs))
+        return count
+
+    assert run_transaction(store, run, pin=True) == 2
+    assert len(runs) == 2
