@@ -11,11 +11,14 @@ from typing import Annotated
 import typer
 
 from cli.console import fail, out, print_json
-from cli.suite import VERIFIER_KEY_FILE
+from cli.suite import verifier_key_file
 from services.domain.errors import WaggleError
+from services.identity.bootstrap import bootstrap_master as make_master
 from services.identity.bootstrap import bootstrap_tenant as make_tenant
+from services.identity.bootstrap import recover_master as renew_master
 from services.identity.verifier_key import VerifierKeyProblem, create_verifier_key, load_verifier_key
 from services.runtime.logging import configure_logging
+from services.storage.core import LocalStore
 from services.storage.directory import create_store as lay_store
 from services.storage.directory import open_store
 from services.storage.directory_errors import DirectoryError
@@ -33,7 +36,9 @@ def create_store(
     """Make a new, empty store. Refused where there is one, or what is left of one."""
     with _operator_errors():
         store_id = lay_store(data_dir, engine=engine)
-        create_verifier_key(data_dir / VERIFIER_KEY_FILE)
+        key_file = verifier_key_file(data_dir)
+        if not key_file.exists():
+            create_verifier_key(key_file)
     out.print(f"Created store {store_id} in {data_dir}", markup=False)
     out.print(f"Next: waggle admin bootstrap-tenant {data_dir} COMPANY ADMINISTRATOR", markup=False)
 
@@ -48,14 +53,47 @@ def bootstrap_tenant(
 
     The administrator can issue credentials but holds no memory grants.
     """
-    with _operator_errors():
-        key = load_verifier_key(data_dir / VERIFIER_KEY_FILE)
-        store = open_store(data_dir)
-        try:
-            answer = make_tenant(store, key, tenant_id=tenant, subject_id=subject)
-        finally:
-            store.close()
+    with _operator_errors(), _open(data_dir) as (store, key):
+        answer = make_tenant(store, key, tenant_id=tenant, subject_id=subject)
     print_json(answer)
+
+
+@app.command("bootstrap-master")
+def bootstrap_master(
+    data_dir: DataDirectoryArgument,
+    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Name of who holds the master key.")],
+) -> None:
+    """Make the global master key; prints one JSON object with the only copy of the secret.
+
+    It can create companies and issue global credentials, and reaches no memory. Refused once there was a master.
+    """
+    with _operator_errors(), _open(data_dir) as (store, key):
+        answer = make_master(store, key, subject_id=subject)
+    print_json(answer)
+
+
+@app.command("recover-master")
+def recover_master(
+    data_dir: DataDirectoryArgument,
+    expected_revision: Annotated[
+        int, typer.Argument(metavar="EXPECTED_REVISION", min=1, help="The revision that the master has now.")
+    ],
+) -> None:
+    """Give the master a new secret, which is printed, and end the old one. A revoked master works again."""
+    with _operator_errors(), _open(data_dir) as (store, key):
+        answer = renew_master(store, key, expected_revision=expected_revision)
+    print_json(answer)
+
+
+@contextmanager
+def _open(data_dir: Path) -> Iterator[tuple[LocalStore, bytes]]:
+    """The store, held exclusively, and the key of its verifiers."""
+    key = load_verifier_key(verifier_key_file(data_dir))
+    store = open_store(data_dir)
+    try:
+        yield store, key
+    finally:
+        store.close()
 
 
 @contextmanager

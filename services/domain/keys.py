@@ -27,6 +27,9 @@ COMPANY_CREDENTIAL = b"D"
 COMPANY = b"T"
 AGENT = b"A"
 COMPANY_WORKSPACE = b"S"
+GLOBAL_CREDENTIAL = b"G"
+MASTER = b"N"
+SESSION = b"X"
 
 _TIME_OFFSET = 1 << 63
 
@@ -166,8 +169,28 @@ def company_credential_key(company_id: str, credential_id: str) -> bytes:
 
 
 def company_key(company_id: str) -> bytes:
-    """Key of a company's marker."""
-    return COMPANY + company_tag(company_id)
+    """Key of a company's marker; byte order is the documented order of companies."""
+    return COMPANY + company_id.encode()
+
+
+def global_credential_key(credential_id: str) -> bytes:
+    """Key of a global credential."""
+    return GLOBAL_CREDENTIAL + id_bytes(credential_id)
+
+
+def owner_tag(company_id: str | None) -> bytes:
+    """32 bytes that stand for the owner of directories: a company, or None for what is above companies."""
+    return hashlib.sha256(b"waggle.global.v1").digest() if company_id is None else company_tag(company_id)
+
+
+def session_prefix(credential_id: str) -> bytes:
+    """Prefix of the sessions that act with a credential."""
+    return SESSION + id_bytes(credential_id)
+
+
+def session_key(credential_id: str, session_id: str) -> bytes:
+    """Key of a login session."""
+    return session_prefix(credential_id) + id_bytes(session_id)
 
 
 def agent_key(company_id: str, agent_id: str) -> bytes:

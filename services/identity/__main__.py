@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from services.identity import verifier_key
+from services.identity.authority import Authority
+from services.identity.identity_calls import IdentityCalls
 from services.identity.servicer import IdentityServicer
+from services.identity.servicer_administration import AdministrationServicer
+from services.identity.servicer_agents import AgentServicer
 from services.identity.verifier_key import VerifierKeyProblem, load_verifier_key
 from services.runtime.server import CannotStart, Registry, serve
 from services.runtime.version import VERSION
 from services.storage.client import GrpcStore
-from waggle.identity.v1 import identity_service_pb2_grpc
+from waggle.identity.v1 import administration_service_pb2_grpc, agent_service_pb2_grpc, identity_service_pb2_grpc
 
 STORAGE_ADDRESS_VARIABLE: Final = "WAGGLE_STORAGE_ADDRESS"
 
@@ -35,8 +39,14 @@ def build(registry: Registry) -> None:
     store = GrpcStore(_required(STORAGE_ADDRESS_VARIABLE))
     registry.on_close(store.close)
     registry.ready_when(lambda: bool(store.status().incarnation))
-    servicer = IdentityServicer(store, key, version=VERSION)
-    registry.add(identity_service_pb2_grpc.add_IdentityServiceServicer_to_server, servicer)
+    calls = IdentityCalls(store, key, Authority(key))
+    registry.add(
+        identity_service_pb2_grpc.add_IdentityServiceServicer_to_server, IdentityServicer(store, key, version=VERSION)
+    )
+    registry.add(agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(calls))
+    registry.add(
+        administration_service_pb2_grpc.add_AdministrationServiceServicer_to_server, AdministrationServicer(calls)
+    )
 
 
 def _required(name: str) -> str:

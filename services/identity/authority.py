@@ -9,30 +9,34 @@ Order: authenticate, capability, exact scope, all before any data is looked at. 
 judged on the credential's value in the request's own snapshot and on the store's clock, so nothing here can be stale:
 what is remembered between requests is only what can never change (company and subject of a credential id), used to
 guess what to read, and the parsed form of exact stored bytes.
+
+Keys and login sessions are decided alike; a session acts with its credential. Those of the wrong authority are told
+403 once they are known to be valid: global ones on company routes, those of companies on global administration.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Protocol
 
 from services.domain import keys
 from services.domain.errors import Forbidden, StorageInconsistency, Unauthorized
 from services.domain.records import Author
 from services.domain.scope import IDENTITY_PARTITION, Scope, Workspace, workspace_for
+from services.identity.bounded_cache import BoundedCache
 from services.identity.credentials import Credential, decode_credential
+from services.identity.global_credentials import GlobalCredential, decode_global_credential
+from services.identity.sessions import decode_session
 from services.identity.tokens import VERIFIER_KEY_BYTES, Token, is_verified, parse_authorization
 
 AUTHORIZATION_KEY: Final = "authorization"
 
+_REFUSED: Final = "a valid bearer token is required"
 _FACTS_MAX: Final = 65_536
 _PARSED_BYTES_MAX: Final = 32 * 1024 * 1024
 # Stored JSON takes several times its size once parsed; the fixed part keeps many small ones in bounds too.
 _PARSED_OVERHEAD_BYTES: Final = 2048
-
-Value = TypeVar("Value")
 
 
 class CredentialReader(Protocol):
@@ -85,11 +89,24 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True)
+class GlobalPrincipal:
+    """An authorized caller of global administration."""
+
+    credential: GlobalCredential
+
+    @property
+    def credential_id(self) -> str:
+        """Acting global credential."""
+        return self.credential.credential_id
+
+
+@dataclass(frozen=True, slots=True)
 class FirstRound:
     """What to read first.
 
     Attributes:
-        keys: Partition id to keys: the credential, and for a known caller what registration and partition need.
+        keys: Partition id to keys: first in the identity partition the credential, then for a known caller what
+            registration needs, last the session when the token is one.
         workspace: The caller's workspace when its credential was seen before, else None: then the partition is only
             known after authorization and costs a second round.
         subject_id: The caller's subject, known exactly when the workspace is.
@@ -101,16 +118,25 @@ class FirstRound:
 
 
 def bearer_token(metadata: Iterable[tuple[str, str | bytes]]) -> Token:
-    """Find the company key in the metadata of a call.
+    """Find the key or session in the metadata of a call.
 
     Raises:
-        Unauthorized: There is no `authorization` entry, more than one, or it holds no company key.
+        Unauthorized: There is no `authorization` entry, more than one, or it holds neither.
     """
     values = [value for key, value in metadata if key == AUTHORIZATION_KEY]
     if len(values) > 1 or (values and not isinstance(values[0], str)):
         raise Unauthorized("exactly one bearer token is required")
     value = values[0] if values else None
     return parse_authorization(value if isinstance(value, str) else None)
+
+
+def token_keys(token: Token) -> list[bytes]:
+    """Keys in the identity partition of what a token is judged by: its credential, then its session if it is one."""
+    make_key = keys.global_credential_key if token.is_global else keys.credential_key
+    found = [make_key(token.credential_id)]
+    if token.session_id is not None:
+        found.append(keys.session_key(token.credential_id, token.session_id))
+    return found
 
 
 class Authority:
@@ -125,8 +151,8 @@ class Authority:
         if len(verifier_key) != VERIFIER_KEY_BYTES:
             raise ValueError(f"a verifier key has {VERIFIER_KEY_BYTES} bytes, not {len(verifier_key)}")
         self._verifier_key = verifier_key
-        self._facts: _BoundedCache[tuple[str, str]] = _BoundedCache(_FACTS_MAX)
-        self._parsed: _BoundedCache[tuple[bytes, Credential]] = _BoundedCache(_PARSED_BYTES_MAX)
+        self._facts: BoundedCache[tuple[str, str]] = BoundedCache(_FACTS_MAX)
+        self._parsed: BoundedCache[tuple[bytes, Credential]] = BoundedCache(_PARSED_BYTES_MAX)
 
     def first_round(self, token: Token, scope: Scope | None, *, registers: bool = False) -> FirstRound:
         """Say what a request should read in its first round.
@@ -136,7 +162,7 @@ class Authority:
             scope: Scope of the request, None for routes without one.
             registers: The request may register its agent and workspace (`directory`), so read those entries too.
         """
-        identity_keys = [keys.credential_key(token.credential_id)]
+        identity_keys = token_keys(token)
         wanted = {IDENTITY_PARTITION: identity_keys}
         facts = self._facts.get(token.credential_id)
         if facts is None or scope is None:
@@ -145,7 +171,7 @@ class Authority:
         workspace = workspace_for(company_id, scope, subject_id)
         partition_keys: list[bytes] = []
         if registers:
-            identity_keys.append(keys.agent_key(company_id, scope.agent_id))
+            identity_keys.insert(1, keys.agent_key(company_id, scope.agent_id))
             partition_keys.append(keys.WORKSPACE)
         wanted[workspace.partition] = partition_keys
         return FirstRound(wanted, workspace, subject_id)
@@ -162,24 +188,37 @@ class Authority:
             scope: Must be allowed exactly; None for routes without a scope.
 
         Raises:
-            Unauthorized: Unknown, rotated away, revoked or expired.
-            Forbidden: Without a needed capability, or the scope is not allowed.
+            Unauthorized: Unknown, rotated away, revoked, expired, or a session that has ended.
+            Forbidden: A global key or session, without a needed capability, or the scope is not allowed.
             StorageInconsistency: The stored credential cannot be read.
         """
-        stored = reader.get(IDENTITY_PARTITION, keys.credential_key(token.credential_id))
-        return self.authorize_stored(stored, token, now_ms=reader.clock_ms, capabilities=capabilities, scope=scope)
+        stored, session = _stored(reader, token)
+        return self.authorize_stored(
+            stored, token, session=session, now_ms=reader.clock_ms, capabilities=capabilities, scope=scope
+        )
 
     def authorize_stored(
         self,
         stored: bytes | None,
         token: Token,
         *,
+        session: bytes | None,
         now_ms: int,
         capabilities: Sequence[str] = (),
         scope: Scope | None = None,
     ) -> Principal:
-        """`authorize` for callers that read the credential's value (None for absent) and the clock themselves."""
-        credential = self._authenticate(stored, token, now_ms)
+        """`authorize` for callers that read the values (None for absent) and the clock themselves.
+
+        Args:
+            stored: Value of the credential, the first key of `first_round`.
+            token: As presented.
+            session: Value of the last key of `first_round`; of no account when the token is no session.
+            now_ms: The store's clock.
+            capabilities, scope: As for `authorize`.
+        """
+        credential = self._authenticate(stored, session, token, now_ms)
+        if isinstance(credential, GlobalCredential):
+            raise Forbidden("a global credential reaches no company")
         for capability in capabilities:
             if capability not in credential.held_capabilities:
                 raise Forbidden(f"the credential lacks the capability {capability}")
@@ -187,13 +226,58 @@ class Authority:
             raise Forbidden("the credential does not reach this scope")
         return Principal(credential)
 
-    def _authenticate(self, stored: bytes | None, token: Token, now_ms: int) -> Credential:
+    def authorize_global(
+        self, reader: CredentialReader, token: Token, *, capabilities: Sequence[str] = (), is_master: bool = False
+    ) -> GlobalPrincipal:
+        """Authorize a request of global administration inside its own snapshot.
+
+        Args:
+            reader: The transaction.
+            token: As presented.
+            capabilities: All of these are needed.
+            is_master: Only the master will do.
+
+        Raises:
+            Unauthorized: Unknown, rotated away, revoked, expired, or a session that has ended.
+            Forbidden: A key or session of a company, or without the authority.
+        """
+        credential = self.authenticate(reader, token)
+        if not isinstance(credential, GlobalCredential):
+            raise Forbidden("global administration needs a global credential")
+        if is_master and not credential.is_master:
+            raise Forbidden("only the master may do this")
+        for capability in capabilities:
+            if capability not in credential.spec.capabilities:
+                raise Forbidden(f"the credential lacks the capability {capability}")
+        return GlobalPrincipal(credential)
+
+    def authenticate(self, reader: CredentialReader, token: Token) -> Credential | GlobalCredential:
+        """The credential that a valid key or session acts with, whatever it may do. Raises Unauthorized."""
+        stored, session = _stored(reader, token)
+        return self._authenticate(stored, session, token, reader.clock_ms)
+
+    def _authenticate(
+        self, stored: bytes | None, stored_session: bytes | None, token: Token, now_ms: int
+    ) -> Credential | GlobalCredential:
         if stored is None:
-            raise Unauthorized("a valid bearer token is required")
-        credential = self._credential(token.credential_id, stored)
-        # The secret comes first: only its holder may learn that a credential is revoked or has expired.
-        if not is_verified(self._verifier_key, token, credential.verifier) or not credential.is_active(now_ms):
-            raise Unauthorized("a valid bearer token is required")
+            raise Unauthorized(_REFUSED)
+        credential: Credential | GlobalCredential
+        if token.is_global:
+            credential = decode_global_credential(stored)
+        else:
+            credential = self._credential(token.credential_id, stored)
+        verifier = credential.verifier
+        if token.session_id is not None:
+            if stored_session is None:
+                raise Unauthorized(_REFUSED)
+            session = decode_session(stored_session)
+            # Whatever made another revision of the credential has ended the sessions that it had.
+            if session.is_expired(now_ms) or session.credential_revision != credential.revision:
+                raise Unauthorized(_REFUSED)
+            verifier = session.verifier
+        # The secret comes before the state: only its holder may learn that a credential is revoked or has expired.
+        if not is_verified(self._verifier_key, token, verifier) or not credential.is_active(now_ms):
+            raise Unauthorized(_REFUSED)
         return credential
 
     def _credential(self, credential_id: str, stored: bytes) -> Credential:
@@ -208,26 +292,6 @@ class Authority:
         return credential
 
 
-class _BoundedCache(Generic[Value]):
-    """A dict that forgets what was put first once the weights of its values exceed a bound."""
-
-    def __init__(self, weight_max: int) -> None:
-        self._weight_max = weight_max
-        self._weight = 0
-        self._entries: dict[str, tuple[Value, int]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: str) -> Value | None:
-        entry = self._entries.get(key)
-        return None if entry is None else entry[0]
-
-    def put(self, key: str, value: Value, weight: int) -> None:
-        with self._lock:
-            previous = self._entries.pop(key, None)
-            if previous is not None:
-                self._weight -= previous[1]
-            self._entries[key] = (value, weight)
-            self._weight += weight
-            while self._weight > self._weight_max and len(self._entries) > 1:
-                oldest = next(iter(self._entries))
-                self._weight -= self._entries.pop(oldest)[1]
+def _stored(reader: CredentialReader, token: Token) -> tuple[bytes | None, bytes | None]:
+    values = [reader.get(IDENTITY_PARTITION, key) for key in token_keys(token)]
+    return values[0], values[-1] if token.session_id is not None else None

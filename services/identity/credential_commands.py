@@ -8,6 +8,7 @@ away, because nobody else can know the change id.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from services.domain import keys
 from services.domain.errors import Forbidden, RevisionConflict
@@ -87,7 +88,21 @@ class ReplaceScopeAuthority:
 CredentialCommand = IssueCredential | RotateCredential | RevokeCredential | ReplaceScopeAuthority
 
 
-def committed_change(reader: CredentialReader, command: CredentialCommand) -> Credential | None:
+class CredentialChange(Protocol):
+    """A command that makes or changes one company credential."""
+
+    @property
+    def credential_id(self) -> str:
+        """The credential."""
+        ...
+
+    @property
+    def change_id(self) -> str:
+        """Marks the revision that the command makes."""
+        ...
+
+
+def committed_change(reader: CredentialReader, command: CredentialChange) -> Credential | None:
     """The credential as this very command left it, when an earlier run has committed it; None otherwise."""
     stored = reader.get(IDENTITY_PARTITION, keys.credential_key(command.credential_id))
     if stored is None:

@@ -39,7 +39,15 @@ CAPABILITIES: Final = (
 )
 """The documented capability words. None implies another."""
 
-Action = Literal["bootstrapped", "issued", "rotated", "revoked", "scope_authority_changed"]
+Action = Literal[
+    "bootstrapped",
+    "issued",
+    "rotated",
+    "revoked",
+    "tenant_registered_by_global_authority",
+    "admin_issued_by_global_authority",
+    "scope_authority_changed",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import grpc
 
 from services.domain import keys
 from services.domain.scope import IDENTITY_PARTITION
-from services.identity.authority import Authority, bearer_token
+from services.identity.authority import Authority, bearer_token, token_keys
 from services.identity.convert import credential_message, scope_authority_from, spec_from
 from services.identity.credential_commands import (
     CredentialCommand,
@@ -21,9 +21,9 @@ from services.identity.credential_commands import (
     make_key,
     read_credential,
 )
-from services.identity.credential_cursor import decode_cursor, encode_cursor
 from services.identity.credentials import CREDENTIAL_ADMIN, Credential
-from services.identity.list_credentials import LIMIT_DEFAULT, CredentialPage, list_credentials
+from services.identity.directory_page import LIMIT_DEFAULT, DirectoryCursors, Page
+from services.identity.list_credentials import list_credentials
 from services.runtime.identifiers import new_uuid
 from services.storage.contract import Store
 from services.storage.transaction import Transaction, run_transaction
@@ -86,14 +86,11 @@ class IdentityServicer(pb_grpc.IdentityServiceServicer):
         limit = request.limit if request.HasField("limit") else LIMIT_DEFAULT
         cursor = request.cursor if request.HasField("cursor") else None
 
-        def run(transaction: Transaction) -> tuple[CredentialPage, str | None]:
+        def run(transaction: Transaction) -> tuple[Page[Credential], str | None]:
             principal = self._authority.authorize(transaction, token, capabilities=_ADMIN)
-            company_id = principal.company_id
-            after = None if cursor is None else decode_cursor(self._verifier_key, company_id, cursor)
-            page = list_credentials(transaction, principal, limit=limit, after=after)
-            if page.next_after is None:
-                return page, None
-            return page, encode_cursor(self._verifier_key, company_id, page.next_after)
+            cursors = DirectoryCursors(self._verifier_key, "credentials", principal.company_id)
+            page = list_credentials(transaction, principal, limit=limit, after=cursors.decode(cursor))
+            return page, cursors.encode(page.next_after)
 
         prefetch = self._authority.first_round(token, None).keys
         page, next_cursor = run_transaction(self._store, run, prefetch=prefetch, pin=True)
@@ -112,7 +109,7 @@ class IdentityServicer(pb_grpc.IdentityServiceServicer):
             principal = self._authority.authorize(transaction, token, capabilities=_ADMIN)
             return read_credential(transaction, principal, request.credential_id)
 
-        wanted = {keys.credential_key(token.credential_id), keys.credential_key(request.credential_id)}
+        wanted = {*token_keys(token), keys.credential_key(request.credential_id)}
         credential = run_transaction(self._store, run, prefetch={IDENTITY_PARTITION: sorted(wanted)})
         return pb.GetCredentialResponse(contract_version=CONTRACT_VERSION, credential=credential_message(credential))
 
@@ -163,6 +160,6 @@ class IdentityServicer(pb_grpc.IdentityServiceServicer):
             principal = self._authority.authorize(transaction, token, capabilities=_ADMIN)
             return apply_command(transaction, principal, command)
 
-        wanted = {keys.credential_key(token.credential_id), keys.credential_key(command.credential_id)}
+        wanted = {*token_keys(token), keys.credential_key(command.credential_id)}
         credential = run_transaction(self._store, run, prefetch={IDENTITY_PARTITION: sorted(wanted)})
         return credential_message(credential)

@@ -58,9 +58,24 @@ def issue_credential(
 def bootstrap_credential(
     credential_id: str, tenant_id: str, subject_id: str, verifier: bytes, change: Change
 ) -> Credential:
-    """Make the first administrator of a company: credential_admin and policy_admin, no data."""
+    """Make the first administrator of a company, for the operator on the host."""
+    return _administrator(credential_id, tenant_id, subject_id, verifier, change, "bootstrapped")
+
+
+def appoint_administrator(
+    credential_id: str, tenant_id: str, subject_id: str, verifier: bytes, change: Change, *, is_first: bool
+) -> Credential:
+    """Make an administrator of a company for a global authority; the first one comes with the company."""
+    action: Action = "tenant_registered_by_global_authority" if is_first else "admin_issued_by_global_authority"
+    return _administrator(credential_id, tenant_id, subject_id, verifier, change, action)
+
+
+def _administrator(
+    credential_id: str, tenant_id: str, subject_id: str, verifier: bytes, change: Change, action: Action
+) -> Credential:
+    # credential_admin and policy_admin, no data, no expiry.
     spec = CredentialSpec(subject_id, (CREDENTIAL_ADMIN, POLICY_ADMIN), ScopeAuthority((), None), None)
-    return _first_revision(credential_id, tenant_id, spec, verifier, change, "bootstrapped")
+    return _first_revision(credential_id, tenant_id, spec, verifier, change, action)
 
 
 def _first_revision(

@@ -72,8 +72,10 @@ class RetrievalAccess:
         """
         first = self._authority.first_round(token, None)
         found = self._store.read([PartitionRead(IDENTITY_PARTITION, first.keys[IDENTITY_PARTITION])])
-        stored = found.partitions[0].values[0].value
-        self._authority.authorize_stored(stored, token, now_ms=found.clock_ms, capabilities=_CAPABILITIES)
+        values = found.partitions[0].values
+        self._authority.authorize_stored(
+            values[0].value, token, session=values[-1].value, now_ms=found.clock_ms, capabilities=_CAPABILITIES
+        )
 
     def run(self, token: Token, scope: Scope, function: Callable[[Retrieval], T]) -> T:
         """Run a retrieval. Its first success for an agent registers the agent.
@@ -92,7 +94,12 @@ class RetrievalAccess:
             found = self._store.read([PartitionRead(partition, wanted) for partition, wanted in first.keys.items()])
             identity = found.partitions[0]
             principal = self._authority.authorize_stored(
-                identity.values[0].value, token, now_ms=found.clock_ms, capabilities=_CAPABILITIES, scope=scope
+                identity.values[0].value,
+                token,
+                session=identity.values[-1].value,
+                now_ms=found.clock_ms,
+                capabilities=_CAPABILITIES,
+                scope=scope,
             )
             self._slots.admit()
             if first.workspace is not None:

@@ -37,6 +37,10 @@ class ClosedShapes:
             return [f"{method} {template} does not declare {status}"]
         return list(self._check(responses[str(status)]["content"]["application/json"]["schema"], answer, "$"))
 
+    def faults_of(self, schema: Schema, value: Any) -> list[str]:
+        """The same for any value and schema of the document."""
+        return list(self._check(schema, value, "$"))
+
     def open_objects(self) -> list[str]:
         """Return where the document declares members without closing the object; empty when all are closed."""
         return [

@@ -459,3 +459,16 @@ def test_cancelling_a_job(api: Api, company: Company) -> None:
     assert history == own
     assert (history["receipt"], history["job"]["created_by"]["subject_id"]) == (receipt, "writer")
     assert history["job"]["status"] == "cancelled"
+
+
+def test_no_agent_is_registered(fresh_suite: Suite, shapes: ClosedShapes, scope: dict[str, Any]) -> None:
+    """Looking at a workspace leaves the company's agents as they were."""
+    with fresh_suite.client() as writer, fresh_suite.client(fresh_suite.admin_key) as client:
+        api, company = Api(writer, scope), Company(client, shapes)
+        api.create("something")
+        before = client.get("/api/v1/agents", params={"contract_version": 1}).json()
+        assert [agent["agent_id"] for agent in before["page"]["agents"]] == [scope["agent_id"]]
+        named = workspace_of(company.find(scope))
+        for path, body in IN_WORKSPACE.items():
+            company.post(path, {**named, **body})
+        assert client.get("/api/v1/agents", params={"contract_version": 1}).json() == before

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.domain.keys import credential_key
+from services.domain.keys import credential_key, global_credential_key, session_key
 from services.domain.scope import IDENTITY_PARTITION, Scope
 from services.identity.credentials import (
     Credential,
@@ -14,7 +14,16 @@ from services.identity.credentials import (
     ScopeAuthority,
     encode_credential,
 )
+from services.identity.global_credentials import (
+    GLOBAL_CAPABILITIES,
+    GlobalCredential,
+    GlobalSpec,
+    bootstrap_master,
+    encode_global_credential,
+    issue_global,
+)
 from services.identity.scope_policy import ScopePolicy, Selector
+from services.identity.sessions import SESSION_MILLIS, Session, encode_session
 from services.identity.tokens import Token, token_from_random, verifier_of
 from services.identity.transitions import Change, issue_credential
 
@@ -61,6 +70,42 @@ def issued(wanted: CredentialSpec | None = None, *, tenant_id: str = "acme", see
     return token, made
 
 
+def master(*, seed: int = 90) -> tuple[Token, GlobalCredential]:
+    """The master with its key."""
+    token = token_from_random(str(uuid.UUID(int=seed)), bytes([seed]) * 32, is_global=True)
+    return token, bootstrap_master(token.credential_id, "root", verifier_of(KEY, token), change())
+
+
+def issued_global(
+    *capabilities: str, seed: int = 91, expires_at_millis: int | None = None
+) -> tuple[Token, GlobalCredential]:
+    """A global credential that the master issued; every capability unless some are named."""
+    token = token_from_random(str(uuid.UUID(int=seed)), bytes([seed]) * 32, is_global=True)
+    wanted = GlobalSpec("svc", capabilities or GLOBAL_CAPABILITIES, expires_at_millis)
+    return token, issue_global(master()[1], token.credential_id, wanted, verifier_of(KEY, token), change())
+
+
+def opened_session(
+    credential: Credential | GlobalCredential, *, expires_at_millis: int = NOW_MS + SESSION_MILLIS
+) -> tuple[Token, Session]:
+    """A session that acts with a credential at its present revision."""
+    token = token_from_random(
+        credential.credential_id,
+        b"\x51" * 32,
+        is_global=isinstance(credential, GlobalCredential),
+        session_id=str(uuid.UUID(int=77)),
+    )
+    session = Session(
+        token.session_id or "",
+        str(uuid.UUID(int=78)),
+        credential.credential_id,
+        credential.revision,
+        expires_at_millis,
+        verifier_of(KEY, token),
+    )
+    return token, session
+
+
 @dataclass
 class MemoryReader:
     """A snapshot and a write buffer in a dict."""
@@ -79,3 +124,13 @@ class MemoryReader:
     def hold(self, credential: Credential) -> None:
         """Store a credential."""
         self.put(IDENTITY_PARTITION, credential_key(credential.credential_id), encode_credential(credential))
+
+    def hold_global(self, credential: GlobalCredential) -> None:
+        """Store a global credential."""
+        key = global_credential_key(credential.credential_id)
+        self.put(IDENTITY_PARTITION, key, encode_global_credential(credential))
+
+    def hold_session(self, session: Session) -> None:
+        """Store a session."""
+        key = session_key(session.credential_id, session.session_id)
+        self.put(IDENTITY_PARTITION, key, encode_session(session))

@@ -10,9 +10,23 @@ from services.domain.records import Author
 from services.domain.scope import IDENTITY_PARTITION, Scope, Workspace
 from services.identity import authority as authority_module
 from services.identity.authority import Authority, bearer_token
+from services.identity.credentials import Credential, ScopeAuthority
+from services.identity.global_credentials import TENANT_CREATE, TENANT_INSPECT, revoke_global
 from services.identity.tokens import Token, token_from_random, verifier_of
-from services.identity.transitions import revoke_credential, rotate_credential
-from tests.unit.identity.builders import KEY, NOW_MS, SHARED, MemoryReader, change, issued, open_policy, spec
+from services.identity.transitions import replace_scope_authority, revoke_credential, rotate_credential
+from tests.unit.identity.builders import (
+    KEY,
+    NOW_MS,
+    SHARED,
+    MemoryReader,
+    change,
+    issued,
+    issued_global,
+    master,
+    open_policy,
+    opened_session,
+    spec,
+)
 
 READ = ("memory_read",)
 
@@ -242,3 +256,135 @@ def test_a_verifier_key_of_another_length_is_refused() -> None:
     """A truncated key file must not weaken verifiers."""
     with pytest.raises(ValueError, match="32 bytes"):
         Authority(b"short")
+
+
+def test_global_and_company_keys_are_forbidden_to_each_other(reader: MemoryReader, authority: Authority) -> None:
+    """A valid key of the wrong authority is 403; one that is not valid is 401, whatever it claims to be."""
+    company, credential = issued()
+    above, root = master()
+    with pytest.raises(Unauthorized):
+        authority.authorize(reader, above)
+    with pytest.raises(Unauthorized):
+        authority.authorize_global(reader, company)
+    reader.hold(credential)
+    reader.hold_global(root)
+    with pytest.raises(Forbidden):
+        authority.authorize(reader, above, capabilities=READ, scope=SHARED)
+    with pytest.raises(Forbidden):
+        authority.authorize_global(reader, company)
+    assert authority.authorize_global(reader, above).credential == root
+    disguised = Token(company.credential_id, company.secret, is_global=True)
+    with pytest.raises(Unauthorized):
+        authority.authorize_global(reader, disguised)
+
+
+def test_global_capabilities_are_all_needed_and_the_master_is_one(reader: MemoryReader, authority: Authority) -> None:
+    """A delegate with every capability is still not the master."""
+    above, root = master()
+    partial, inspector = issued_global(TENANT_INSPECT, seed=91)
+    full, delegate = issued_global(seed=92)
+    for credential in (root, inspector, delegate):
+        reader.hold_global(credential)
+    assert authority.authorize_global(reader, partial, capabilities=(TENANT_INSPECT,)).credential == inspector
+    with pytest.raises(Forbidden):
+        authority.authorize_global(reader, partial, capabilities=(TENANT_INSPECT, TENANT_CREATE))
+    with pytest.raises(Forbidden):
+        authority.authorize_global(reader, full, is_master=True)
+    assert authority.authorize_global(reader, above, is_master=True).credential == root
+
+
+def test_global_revocation_and_expiry_take_effect_at_once(reader: MemoryReader, authority: Authority) -> None:
+    """At the very millisecond, on the clock of the snapshot."""
+    token, credential = issued_global(expires_at_millis=NOW_MS + 10)
+    reader.hold_global(credential)
+    reader.clock_ms = NOW_MS + 9
+    authority.authorize_global(reader, token)
+    reader.clock_ms = NOW_MS + 10
+    with pytest.raises(Unauthorized):
+        authority.authorize_global(reader, token)
+    reader.clock_ms = NOW_MS
+    reader.hold_global(revoke_global(credential, 1, change()))
+    with pytest.raises(Unauthorized):
+        authority.authorize_global(reader, token)
+
+
+def test_a_session_acts_with_its_credential(reader: MemoryReader, authority: Authority) -> None:
+    """Same principal, same scopes, same capabilities, until its own end."""
+    _, credential = issued()
+    token, session = opened_session(credential, expires_at_millis=NOW_MS + 10)
+    reader.hold(credential)
+    with pytest.raises(Unauthorized):
+        authority.authorize(reader, token)
+    reader.hold_session(session)
+    assert authority.authorize(reader, token, capabilities=READ, scope=SHARED).credential == credential
+    with pytest.raises(Forbidden):
+        authority.authorize(reader, token, capabilities=("memory_write",))
+    with pytest.raises(Forbidden):
+        authority.authorize_global(reader, token)
+    reader.clock_ms = NOW_MS + 10
+    with pytest.raises(Unauthorized):
+        authority.authorize(reader, token)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        revoke_credential(issued()[1], 1, change()),
+        rotate_credential(issued()[1], 1, issued()[1].verifier, change()),
+        replace_scope_authority(issued()[1], 1, ScopeAuthority((), None), change()),
+    ],
+)
+def test_any_change_of_the_credential_ends_its_sessions(
+    reader: MemoryReader, authority: Authority, changed: Credential
+) -> None:
+    """Revocation, rotation and another scope authority, on the next request."""
+    _, credential = issued()
+    token, session = opened_session(credential)
+    reader.hold(credential)
+    reader.hold_session(session)
+    authority.authorize(reader, token)
+    reader.hold(changed)
+    with pytest.raises(Unauthorized):
+        authority.authorize(reader, token)
+
+
+def test_the_secret_of_a_session_is_its_own(reader: MemoryReader, authority: Authority) -> None:
+    """Neither another secret nor the credential's own opens it."""
+    key, credential = issued()
+    token, session = opened_session(credential)
+    reader.hold(credential)
+    reader.hold_session(session)
+    for secret in ("A" * 43, key.secret):
+        with pytest.raises(Unauthorized):
+            authority.authorize(reader, Token(token.credential_id, secret, session_id=token.session_id))
+    with pytest.raises(Unauthorized):
+        authority.authorize(reader, Token(token.credential_id, token.secret))
+
+
+def test_a_global_session_acts_on_global_administration_only(reader: MemoryReader, authority: Authority) -> None:
+    """With the bound credential's authority."""
+    _, root = master()
+    token, session = opened_session(root)
+    reader.hold_global(root)
+    reader.hold_session(session)
+    assert authority.authorize_global(reader, token, is_master=True).credential == root
+    with pytest.raises(Forbidden):
+        authority.authorize(reader, token)
+
+
+def test_one_round_is_enough_for_a_session_too(reader: MemoryReader, authority: Authority) -> None:
+    """Its value is the last of the identity partition, behind what registration needs."""
+    _, credential = issued()
+    token, session = opened_session(credential)
+    reader.hold(credential)
+    reader.hold_session(session)
+    authority.authorize(reader, token)
+    workspace = Workspace("acme", SHARED, None)
+    assert authority.first_round(token, SHARED, registers=True).keys == {
+        IDENTITY_PARTITION: [
+            keys.credential_key(token.credential_id),
+            keys.agent_key("acme", "a1"),
+            keys.session_key(session.credential_id, session.session_id),
+        ],
+        workspace.partition: [keys.WORKSPACE],
+    }

@@ -1,4 +1,4 @@
-"""The first administrator of a company."""
+"""The first administrator of a company, and the master."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.domain.errors import InvalidRequest, RevisionConflict
+from services.domain.errors import InvalidRequest, RevisionConflict, Unauthorized
 from services.domain.keys import company_key
 from services.domain.scope import IDENTITY_PARTITION
-from services.identity.authority import Authority
-from services.identity.bootstrap import bootstrap_tenant
+from services.identity.authority import Authority, GlobalPrincipal
+from services.identity.bootstrap import bootstrap_master, bootstrap_tenant, recover_master
 from services.identity.credential_commands import RevokeCredential, apply_command
 from services.identity.credentials import CREDENTIAL_ADMIN
+from services.identity.global_commands import RevokeGlobal, apply_global_command
+from services.identity.global_credentials import GLOBAL_CAPABILITIES
 from services.identity.tokens import parse_token
 from services.storage.core import LocalStore
 from services.storage.transaction import Transaction, run_transaction
@@ -72,3 +74,58 @@ def test_names_of_256_bytes_are_accepted(store: LocalStore) -> None:
     """Measured in UTF-8, kept exactly."""
     made = bootstrap_tenant(store, KEY, tenant_id="é" * 128, subject_id=" a ")
     assert (made["credential"]["tenant_id"], made["credential"]["spec"]["subject_id"]) == ("é" * 128, " a ")
+
+
+def who(store: LocalStore, secret: str) -> GlobalPrincipal:
+    return run_transaction(store, lambda transaction: Authority(KEY).authorize_global(transaction, parse_token(secret)))
+
+
+def test_the_master_is_the_documented_object_and_its_secret_works(store: LocalStore) -> None:
+    """Every global capability, no expiry, its own actor."""
+    made = bootstrap_master(store, KEY, subject_id="root")
+    credential = made["credential"]
+    assert (list(made), made["contract_version"]) == (["contract_version", "credential", "secret"], 1)
+    assert credential["spec"] == {
+        "subject_id": "root",
+        "capabilities": list(GLOBAL_CAPABILITIES),
+        "expires_at_millis": None,
+    }
+    assert (credential["is_master"], credential["revision"]) == (True, 1)
+    (event,) = credential["history"]
+    assert (event["action"], event["actor_id"]) == ("bootstrapped", credential["id"])
+    assert who(store, made["secret"]).credential.as_json() == credential
+
+
+def test_there_is_one_master_for_ever(store: LocalStore) -> None:
+    """Also after it was revoked; a company does not matter."""
+    bootstrap_tenant(store, KEY, tenant_id="acme", subject_id="root")
+    made = bootstrap_master(store, KEY, subject_id="root")
+    revoke = RevokeGlobal(credential_id=made["credential"]["id"], expected_revision=1)
+    run_transaction(store, lambda transaction: apply_global_command(transaction, who(store, made["secret"]), revoke))
+    with pytest.raises(RevisionConflict):
+        bootstrap_master(store, KEY, subject_id="somebody else")
+
+
+def test_a_recovered_master_is_the_same_with_another_secret(store: LocalStore) -> None:
+    """One revision on, revoked or not; the old secret is refused."""
+    made = bootstrap_master(store, KEY, subject_id="root")
+    first = recover_master(store, KEY, expected_revision=1)
+    with pytest.raises(Unauthorized):
+        who(store, made["secret"])
+    revoke = RevokeGlobal(credential_id=made["credential"]["id"], expected_revision=2)
+    run_transaction(store, lambda transaction: apply_global_command(transaction, who(store, first["secret"]), revoke))
+    second = recover_master(store, KEY, expected_revision=3)
+    assert who(store, second["secret"]).credential.as_json() == second["credential"]
+    assert second["credential"]["id"] == made["credential"]["id"]
+    actions = [event["action"] for event in second["credential"]["history"]]
+    assert actions == ["bootstrapped", "recovered_by_local_operator", "revoked", "recovered_by_local_operator"]
+
+
+def test_recovery_needs_a_master_at_the_expected_revision(store: LocalStore) -> None:
+    """Nothing changes otherwise."""
+    with pytest.raises(RevisionConflict):
+        recover_master(store, KEY, expected_revision=1)
+    made = bootstrap_master(store, KEY, subject_id="root")
+    with pytest.raises(RevisionConflict):
+        recover_master(store, KEY, expected_revision=2)
+    assert who(store, made["secret"]).credential.revision == 1

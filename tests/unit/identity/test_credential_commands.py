@@ -8,10 +8,10 @@ from threading import Barrier
 
 import pytest
 
-from services.domain.errors import Forbidden, RevisionConflict, StorageInconsistency, Unauthorized
+from services.domain.errors import Forbidden, InvalidRequest, RevisionConflict, StorageInconsistency, Unauthorized
 from services.domain.keys import credential_key
 from services.domain.scope import IDENTITY_PARTITION
-from services.identity import list_credentials as listing
+from services.identity import directory_page
 from services.identity.authority import Authority, Principal
 from services.identity.bootstrap import bootstrap_tenant
 from services.identity.credential_commands import (
@@ -26,7 +26,8 @@ from services.identity.credential_commands import (
     read_credential,
 )
 from services.identity.credentials import CREDENTIAL_ADMIN, Credential, ScopeAuthority
-from services.identity.list_credentials import CredentialPage, list_credentials
+from services.identity.directory_page import Page
+from services.identity.list_credentials import list_credentials
 from services.identity.tokens import Token, parse_token
 from services.runtime.identifiers import new_uuid
 from services.storage.contract import Commit, Delete, PartitionCommit
@@ -91,7 +92,7 @@ class Company:
             lambda transaction: self.authority.authorize(transaction, token).credential,  # type: ignore[arg-type]
         )
 
-    def page(self, limit: int, after: str | None = None) -> CredentialPage:
+    def page(self, limit: int, after: bytes | None = None) -> Page[Credential]:
         """A page of the directory."""
         return run_transaction(
             self.store,  # type: ignore[arg-type]
@@ -226,7 +227,7 @@ def test_pages_show_each_credential_of_the_company_once(acme: Company, other: Co
     expected = sorted([acme.admin.credential_id, *(token.credential_id for token in tokens)])
     for limit in (1, 2, 3, 7, 100):
         seen: list[str] = []
-        after: str | None = None
+        after: bytes | None = None
         while True:
             page = acme.page(limit, after)
             seen += [item.credential_id for item in page.items]
@@ -240,8 +241,8 @@ def test_pages_show_each_credential_of_the_company_once(acme: Company, other: Co
 def test_a_page_over_four_mebibytes_is_invalid(acme: Company, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lower limit reads the same directory."""
     acme.issue()
-    monkeypatch.setattr(listing, "PAGE_BYTES_MAX", 600)
-    with pytest.raises(listing.InvalidRequest) as caught:
+    monkeypatch.setattr(directory_page, "PAGE_BYTES_MAX", 600)
+    with pytest.raises(InvalidRequest) as caught:
         acme.page(2)
     assert caught.value.member == "limit"
     assert len(acme.page(1).items) == 1

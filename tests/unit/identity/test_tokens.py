@@ -1,4 +1,4 @@
-"""Company keys: exact spelling, keyed verifier."""
+"""Keys and sessions: exact spelling, keyed verifier."""
 
 from __future__ import annotations
 
@@ -26,21 +26,27 @@ ids = st.uuids().map(str)
 secrets = st.binary(min_size=32, max_size=32)
 
 
-@given(ids, secrets)
-def test_a_key_round_trips_in_the_documented_pattern(credential_id: str, random_bytes: bytes) -> None:
-    """What is issued is spelled as documented, and reading it gives the same key, which verifies."""
-    token = token_from_random(credential_id, random_bytes)
-    assert re.fullmatch(r"qdb1_[0-9a-f]{32}_[A-Za-z0-9_-]{43}", token.text)
+PATTERNS = {
+    "company": r"qdb1_[0-9a-f]{32}_[A-Za-z0-9_-]{43}",
+    "global": r"qdbg1_[0-9a-f]{32}_[A-Za-z0-9_-]{43}",
+    "company_session": r"qdbst1_[0-9a-f]{32}_[0-9a-f]{32}_[A-Za-z0-9_-]{43}",
+    "global_session": r"qdbsg1_[0-9a-f]{32}_[0-9a-f]{32}_[A-Za-z0-9_-]{43}",
+}
+tokens = st.builds(token_from_random, ids, secrets, is_global=st.booleans(), session_id=st.none() | ids)
+
+
+@given(tokens)
+def test_a_token_round_trips_in_the_documented_pattern(token: Token) -> None:
+    """What is issued is spelled as documented, and reading it gives the same token, which verifies."""
+    assert re.fullmatch(PATTERNS[token.kind], token.text)
     assert parse_token(token.text) == token
     assert is_verified(KEY, token, verifier_of(KEY, token))
 
 
-@given(ids, secrets, st.integers(0, 80), st.characters(codec="ascii"))
-def test_a_key_with_any_character_changed_does_not_verify(
-    credential_id: str, random_bytes: bytes, index: int, character: str
-) -> None:
-    """Each of the 81 characters counts, the spare bits of the last one too."""
-    token = token_from_random(credential_id, random_bytes)
+@given(tokens, st.data(), st.characters(codec="ascii"))
+def test_a_token_with_any_character_changed_does_not_verify(token: Token, data: st.DataObject, character: str) -> None:
+    """Each character counts, the spare bits of the last one too."""
+    index = data.draw(st.integers(0, len(token.text) - 1))
     verifier = verifier_of(KEY, token)
     changed = token.text[:index] + character + token.text[index + 1 :]
     if changed == token.text:
@@ -62,18 +68,20 @@ def test_a_key_with_any_character_changed_does_not_verify(
         " " + TEXT,
         TEXT.replace("qdb1", "QDB1"),
         TEXT.replace("qdb1", "qdb2"),
-        TEXT.replace("qdb1", "qdbg1"),
+        TEXT.replace("qdb1", "qdbst1"),
         TEXT.replace("7d1f", "7D1F"),
         TEXT[:-1] + "=",
         TEXT[:-1] + "+",
         TEXT[:-1] + "é",
         TEXT[:-1] + "\u0660",
-        f"qdbst1_{'0' * 32}_{'0' * 32}_{'A' * 43}",
+        f"qdb1_{'0' * 32}_{'0' * 32}_{'A' * 43}",
+        f"qdbst1_{'0' * 32}_{'0' * 31}_{'A' * 43}",
+        f"qdbsg1_{'0' * 32}_{'A' * 43}",
         ID,
     ],
 )
-def test_another_spelling_or_kind_of_key_is_unauthorized(text: str) -> None:
-    """Nothing but the exact spelling of a company key is read."""
+def test_another_spelling_is_unauthorized(text: str) -> None:
+    """Nothing but the exact spelling of a token is read."""
     with pytest.raises(Unauthorized):
         parse_token(text)
 
@@ -94,15 +102,18 @@ def test_any_other_authorization_is_unauthorized(value: str | None) -> None:
         parse_authorization(value)
 
 
-def test_verifiers_depend_on_key_credential_and_secret() -> None:
+def test_verifiers_depend_on_key_kind_credential_and_secret() -> None:
     """Changing any one of them gives another verifier."""
     token = Token(ID, "A" * 43)
     others = {
         verifier_of(bytes(32), token),
         verifier_of(KEY, Token(ID.replace("7d", "8d"), token.secret)),
         verifier_of(KEY, Token(ID, "B" * 43)),
+        verifier_of(KEY, Token(ID, "A" * 43, is_global=True)),
+        verifier_of(KEY, Token(ID, "A" * 43, session_id=ID)),
+        verifier_of(KEY, Token(ID, "A" * 43, is_global=True, session_id=ID)),
     }
-    assert len(others | {verifier_of(KEY, token)}) == 4
+    assert len(others | {verifier_of(KEY, token)}) == 7
 
 
 def test_representations_hide_the_secret() -> None:

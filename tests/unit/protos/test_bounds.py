@@ -26,6 +26,7 @@ ROOTS = {"uuid": True, "min_items": 1, "max_items": 16, "unique": True}
 JOB = {"job_id": UUID, "expected_revision": REVISION}
 IN_WORKSPACE = {"contract_version": CONTRACT, "workspace_id": {"hex_digits": 64}}
 OF_OWNER = {"owner_id": {"min_bytes": 1, "max_bytes": 256}, "job_id": UUID}
+DIRECTORY = {"contract_version": CONTRACT, "limit": HUNDRED, "cursor": {"max_bytes": 8192}}
 SOURCES = {"max_items": 16, "unique": True, "unique_by": "record_id"}
 
 # By message; fields that are not named have no rule.
@@ -106,10 +107,31 @@ DOCUMENTED: dict[str, dict[str, dict[str, Any]]] = {
     "identity.v1.GetHealthRequest": {},
     "identity.v1.GetIdentityRequest": {},
     "identity.v1.IssueCredentialRequest": {"contract_version": CONTRACT},
-    "identity.v1.ListCredentialsRequest": {
+    "identity.v1.CreateTenantRequest": {
         "contract_version": CONTRACT,
-        "limit": HUNDRED,
-        "cursor": {"max_bytes": 8192},
+        "tenant_id": NAME,
+        "subject_id": NAME,
+        "display_name": TEXT,
+    },
+    "identity.v1.GetGlobalCredentialRequest": {"credential_id": UUID},
+    "identity.v1.GetGlobalIdentityRequest": {},
+    "identity.v1.GetTenantRequest": {"tenant_id": NAME},
+    "identity.v1.GlobalCredentialSpec": {"subject_id": NAME, "capabilities": {"min_items": 1}},
+    "identity.v1.IssueGlobalCredentialRequest": {"contract_version": CONTRACT},
+    "identity.v1.IssueTenantAdminRequest": {"tenant_id": NAME, "contract_version": CONTRACT, "subject_id": NAME},
+    "identity.v1.ListAgentsRequest": {"contract_version": CONTRACT, "limit": HUNDRED, "after_agent_id": NAME},
+    "identity.v1.ListCredentialsRequest": DIRECTORY,
+    "identity.v1.ListGlobalCredentialsRequest": DIRECTORY,
+    "identity.v1.ListTenantsRequest": DIRECTORY,
+    "identity.v1.RevokeGlobalCredentialRequest": {
+        "credential_id": UUID,
+        "contract_version": CONTRACT,
+        "expected_revision": REVISION,
+    },
+    "identity.v1.RotateGlobalCredentialRequest": {
+        "credential_id": UUID,
+        "contract_version": CONTRACT,
+        "expected_revision": REVISION,
     },
     "identity.v1.ReplaceScopeAuthorityRequest": {
         "credential_id": UUID,

@@ -70,6 +70,7 @@ def test_members_left_out() -> None:
         "waggle.identity.v1.CredentialSpec.scope_policy",
         "waggle.identity.v1.ScopeAuthority.scope_policy",
         "waggle.identity.v1.CredentialEvent.scope_authority_change",
+        "waggle.identity.v1.TenantRegistration.display_name",
         "waggle.memory.v1.RelationEligibility.evidence_failure",
     }
 
@@ -119,8 +120,10 @@ NULLABLE_IN_REQUESTS = {
     "waggle.consolidation.v1.JobQuery.after",
     "waggle.consolidation.v1.JobQuery.status",
     "waggle.consolidation.v1.ReportedUsage.cost_microusd",
+    "waggle.identity.v1.CreateTenantRequest.display_name",
     "waggle.identity.v1.CredentialSpec.expires_at_millis",
     "waggle.identity.v1.CredentialSpec.scope_policy",
+    "waggle.identity.v1.GlobalCredentialSpec.expires_at_millis",
     "waggle.identity.v1.ScopeAuthority.scope_policy",
     "waggle.memory.v1.CompanyRecordFilter.after",
     "waggle.memory.v1.CompanyRecordFilter.episode_type",
@@ -179,8 +182,15 @@ NULLABLE_IN_ANSWERS = {
     "waggle.consolidation.v1.ConsolidationAttempt.usage_evidence_ref",
     "waggle.consolidation.v1.JobInspection.source_failure",
     "waggle.consolidation.v1.JobPage.next_after",
+    "waggle.identity.v1.AgentPage.next_after_agent_id",
+    "waggle.identity.v1.AgentRegistration.private_subject_id",
     "waggle.identity.v1.Credential.revoked_at_millis",
     "waggle.identity.v1.CredentialPage.next_cursor",
+    "waggle.identity.v1.GetTenantResponse.registration",
+    "waggle.identity.v1.GlobalCredential.revoked_at_millis",
+    "waggle.identity.v1.GlobalCredentialPage.next_cursor",
+    "waggle.identity.v1.TenantEntry.registration",
+    "waggle.identity.v1.TenantPage.next_cursor",
     "waggle.memory.v1.BatchEntry.record",
     "waggle.memory.v1.CompanyOrderedPage.next_cursor",
     "waggle.memory.v1.CompanyRecordPage.next_after",
@@ -224,14 +234,14 @@ def test_nullable_members_of_answers() -> None:
 
 
 def test_every_presence_of_an_answer_is_documented() -> None:
-    """A scalar of an answer that can be unset is one that can be null."""
+    """A scalar of an answer that can be unset is one that can be null, or is left out then."""
     undocumented = {
         field.full_name
         for name, message in response_messages().items()
         if name not in request_messages()
         for field in message.fields
         if field.has_presence and field.type != FieldDescriptor.TYPE_MESSAGE and field.containing_oneof is not None
-        if not declared().field_json(field).nullable
+        if not (declared().field_json(field).nullable or declared().field_json(field).omit_unset)
     }
     assert undocumented == set()
 
@@ -396,6 +406,22 @@ MEMBERS = {
     "consolidation.v1.JobContext": {
         "job_id", "job_revision", "fence", "records", "evaluated_at_millis", "record_bytes", "dependency_work",
     },
+    "identity.v1.ListAgentsResponse": {"contract_version", "company_id", "page"},
+    "identity.v1.AgentPage": {"agents", "next_after_agent_id"},
+    "identity.v1.AgentRegistration": {
+        "agent_id", "registered_at_millis", "registered_by", "first_scope", "private_subject_id", "trigger",
+    },
+    "identity.v1.AgentTrigger": {"kind"},
+    "identity.v1.MemoryCommandTrigger": {"record_id", "revision", "action"},
+    "identity.v1.GlobalCredentialSpec": {"subject_id", "capabilities", "expires_at_millis"},
+    "identity.v1.GlobalCredential": {"id", "spec", "revision", "revoked_at_millis", "history", "is_master"},
+    "identity.v1.GlobalCredentialEvent": {"revision", "action", "actor_id", "at_millis"},
+    "identity.v1.CreateTenantResponse": {"contract_version", "tenant", "credential", "secret"},
+    "identity.v1.TenantRegistration": {
+        "schema_version", "tenant_id", "display_name", "created_at_millis", "created_by", "initial_admin_id",
+    },
+    "identity.v1.TenantEntry": {"tenant_id", "registration"},
+    "identity.v1.GetTenantResponse": {"contract_version", "tenant_id", "registration"},
     "identity.v1.CredentialSpec": {"subject_id", "capabilities", "grants", "expires_at_millis", "scope_policy"},
     "identity.v1.CompanyScopePolicy": {
         "version", "projects", "agents", "missions", "allow_unassigned_mission", "visibilities",

@@ -23,6 +23,17 @@ DOCUMENTED = {
     "IdentityService.RotateCredential": ("POST", "/api/v1/credentials/{credential_id}/rotate"),
     "IdentityService.RevokeCredential": ("POST", "/api/v1/credentials/{credential_id}/revoke"),
     "IdentityService.ReplaceScopeAuthority": ("POST", "/api/v1/credentials/{credential_id}/scope-authority"),
+    "AgentService.ListAgents": ("GET", "/api/v1/agents"),
+    "AdministrationService.GetGlobalIdentity": ("GET", "/api/v1/admin/identity"),
+    "AdministrationService.IssueGlobalCredential": ("POST", "/api/v1/admin/credentials"),
+    "AdministrationService.ListGlobalCredentials": ("GET", "/api/v1/admin/credentials"),
+    "AdministrationService.GetGlobalCredential": ("GET", "/api/v1/admin/credentials/{credential_id}"),
+    "AdministrationService.RotateGlobalCredential": ("POST", "/api/v1/admin/credentials/{credential_id}/rotate"),
+    "AdministrationService.RevokeGlobalCredential": ("POST", "/api/v1/admin/credentials/{credential_id}/revoke"),
+    "AdministrationService.CreateTenant": ("POST", "/api/v1/admin/tenants"),
+    "AdministrationService.ListTenants": ("GET", "/api/v1/admin/tenants"),
+    "AdministrationService.GetTenant": ("GET", "/api/v1/admin/tenants/{tenant_id}"),
+    "AdministrationService.IssueTenantAdmin": ("POST", "/api/v1/admin/tenants/{tenant_id}/admin-credentials"),
     "MemoryService.ExecuteCommand": ("POST", "/api/v1/memory/commands"),
     "MemoryService.GetRecord": ("GET", "/api/v1/memory/records/{record_id}"),
     "MemoryService.QueryRecords": ("POST", "/api/v1/memory/query"),
@@ -114,6 +125,13 @@ STATUSES = {
     "SupervisionService.CancelCompanyJob": [400, 401, 403, 404, 409, 413, 500, 503],
 }
 
+CREATED = {
+    "IdentityService.IssueCredential",
+    "AdministrationService.IssueGlobalCredential",
+    "AdministrationService.CreateTenant",
+    "AdministrationService.IssueTenantAdmin",
+}
+
 # Routes that take a retrieval slot, and therefore may answer 503.
 WITH_SLOT = {
     "MemoryService.QueryRecordsOrdered",
@@ -167,8 +185,8 @@ def test_body_limit(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_success_status(name: str) -> None:
-    """Only the issue of a credential answers 201."""
-    assert routes()[name].facts.success_status == (201 if name == "IdentityService.IssueCredential" else 0)
+    """Only what makes a credential or an account answers 201."""
+    assert routes()[name].facts.success_status == (201 if name in CREATED else 0)
 
 
 def test_only_health_is_public() -> None:
