@@ -86,7 +86,8 @@ class IdentityServiceServicer:
     """
 
     def GetHealth(self, request, context):
-        """Reports that the suite is up. Needs no credential.
+        """Reports that the suite is up. Needs no credential. A service that is away or does not answer within two seconds is
+        `internal_error`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

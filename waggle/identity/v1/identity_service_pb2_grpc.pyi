@@ -37,7 +37,9 @@ class IdentityServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> IdentityServiceAsyncStub: ...
     GetHealth: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.GetHealthRequest, _identity_service_pb2.GetHealthResponse]
-    """Reports that the suite is up. Needs no credential."""
+    """Reports that the suite is up. Needs no credential. A service that is away or does not answer within two seconds is
+    `internal_error`.
+    """
     GetIdentity: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.GetIdentityRequest, _identity_service_pb2.GetIdentityResponse]
     """Says who the caller is."""
     IssueCredential: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.IssueCredentialRequest, _identity_service_pb2.IssueCredentialResponse]
@@ -68,7 +70,9 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetHealth: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.GetHealthRequest, _identity_service_pb2.GetHealthResponse]  # type: ignore[assignment]
-    """Reports that the suite is up. Needs no credential."""
+    """Reports that the suite is up. Needs no credential. A service that is away or does not answer within two seconds is
+    `internal_error`.
+    """
     GetIdentity: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.GetIdentityRequest, _identity_service_pb2.GetIdentityResponse]  # type: ignore[assignment]
     """Says who the caller is."""
     IssueCredential: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.IssueCredentialRequest, _identity_service_pb2.IssueCredentialResponse]  # type: ignore[assignment]
@@ -102,7 +106,9 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _identity_service_pb2.GetHealthRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_identity_service_pb2.GetHealthResponse, _abc.Awaitable[_identity_service_pb2.GetHealthResponse]]:
-        """Reports that the suite is up. Needs no credential."""
+        """Reports that the suite is up. Needs no credential. A service that is away or does not answer within two seconds is
+        `internal_error`.
+        """
 
     @_abc_1.abstractmethod
     def GetIdentity(

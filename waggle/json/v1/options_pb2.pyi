@@ -305,6 +305,8 @@ class RouteJson(_message.Message):
     ERROR_STATUSES_FIELD_NUMBER: _builtins.int
     RESPONSE_HEADERS_FIELD_NUMBER: _builtins.int
     DEADLINE_MS_FIELD_NUMBER: _builtins.int
+    BODY_OPTIONAL_FIELD_NUMBER: _builtins.int
+    OPERATION_ID_FIELD_NUMBER: _builtins.int
     body_bytes_max: _builtins.int
     """Greatest size of the whole request body in bytes. 0 means the ordinary limit, 65,536."""
     success_status: _builtins.int
@@ -313,6 +315,10 @@ class RouteJson(_message.Message):
     """The route needs no Authorization header."""
     deadline_ms: _builtins.int
     """Milliseconds that the gateway waits for the service. 0 means 10,000."""
+    body_optional: _builtins.bool
+    """The body may be left out, which means a request with no member set. Only for routes with a body."""
+    operation_id: _builtins.str
+    """The operation's id in openapi.json where the contract names one; else it is made from the method's name."""
     @_builtins.property
     def error_statuses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Error statuses that the documentation declares for the route, ascending."""
@@ -332,10 +338,12 @@ class RouteJson(_message.Message):
         error_statuses: _abc.Iterable[_builtins.int] | None = ...,
         response_headers: _abc.Iterable[_builtins.str] | None = ...,
         deadline_ms: _builtins.int = ...,
+        body_optional: _builtins.bool = ...,
+        operation_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_bytes_max", b"body_bytes_max", "deadline_ms", b"deadline_ms", "error_statuses", b"error_statuses", "public", b"public", "response_headers", b"response_headers", "success_status", b"success_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_bytes_max", b"body_bytes_max", "body_optional", b"body_optional", "deadline_ms", b"deadline_ms", "error_statuses", b"error_statuses", "operation_id", b"operation_id", "public", b"public", "response_headers", b"response_headers", "success_status", b"success_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

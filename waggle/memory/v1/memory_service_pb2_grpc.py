@@ -140,7 +140,8 @@ class MemoryServiceServicer:
 
     def AttachEmbedding(self, request, context):
         """Binds a vector to the current revision of an eligible record. Needs `memory_write`. Safe to repeat under the same
-        key. `record_not_found` when the record is not eligible, `revision_conflict` when the revision is not current,
+        key. Every update and every review of the record makes a new revision, which has no vector until one is attached to
+        it. `record_not_found` when the record is not eligible, `revision_conflict` when the revision is not current,
         `idempotency_conflict` when the key was used for another request or the revision already has another vector in the
         space, `embedding_dimension_limit` when the space is too large.
         """
@@ -149,8 +150,11 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReviewRecord(self, request, context):
-        """Records a review decision. Needs `memory_review`. Safe to repeat under the same key. `record_not_found` when the
-        record is absent or a tombstone, `revision_conflict` when expected_revision is stale.
+        """Records a review decision. Needs `memory_review`. Safe to repeat under the same key. Every decision, an approval and
+        a repetition too, makes a new revision of the record: vectors and relations that name the revision before, and what
+        was derived from it, are no longer served. So review first, then attach, relate and derive. contract_version stands
+        inside of command. `record_not_found` when the record is absent or a tombstone, `revision_conflict` when
+        expected_revision is stale.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -56,13 +56,17 @@ class MemoryServiceStub:
     """
     AttachEmbedding: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.AttachEmbeddingRequest, _memory_service_pb2.AttachEmbeddingResponse]
     """Binds a vector to the current revision of an eligible record. Needs `memory_write`. Safe to repeat under the same
-    key. `record_not_found` when the record is not eligible, `revision_conflict` when the revision is not current,
+    key. Every update and every review of the record makes a new revision, which has no vector until one is attached to
+    it. `record_not_found` when the record is not eligible, `revision_conflict` when the revision is not current,
     `idempotency_conflict` when the key was used for another request or the revision already has another vector in the
     space, `embedding_dimension_limit` when the space is too large.
     """
     ReviewRecord: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.ReviewRecordRequest, _reviews_pb2.ReviewRecordResponse]
-    """Records a review decision. Needs `memory_review`. Safe to repeat under the same key. `record_not_found` when the
-    record is absent or a tombstone, `revision_conflict` when expected_revision is stale.
+    """Records a review decision. Needs `memory_review`. Safe to repeat under the same key. Every decision, an approval and
+    a repetition too, makes a new revision of the record: vectors and relations that name the revision before, and what
+    was derived from it, are no longer served. So review first, then attach, relate and derive. contract_version stands
+    inside of command. `record_not_found` when the record is absent or a tombstone, `revision_conflict` when
+    expected_revision is stale.
     """
     GetReviewState: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.GetReviewStateRequest, _reviews_pb2.GetReviewStateResponse]
     """Says how a record stands, tombstones included. Needs `memory_review`. `review_not_found` when there is no record."""
@@ -102,13 +106,17 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     AttachEmbedding: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.AttachEmbeddingRequest, _memory_service_pb2.AttachEmbeddingResponse]  # type: ignore[assignment]
     """Binds a vector to the current revision of an eligible record. Needs `memory_write`. Safe to repeat under the same
-    key. `record_not_found` when the record is not eligible, `revision_conflict` when the revision is not current,
+    key. Every update and every review of the record makes a new revision, which has no vector until one is attached to
+    it. `record_not_found` when the record is not eligible, `revision_conflict` when the revision is not current,
     `idempotency_conflict` when the key was used for another request or the revision already has another vector in the
     space, `embedding_dimension_limit` when the space is too large.
     """
     ReviewRecord: _aio.UnaryUnaryMultiCallable[_reviews_pb2.ReviewRecordRequest, _reviews_pb2.ReviewRecordResponse]  # type: ignore[assignment]
-    """Records a review decision. Needs `memory_review`. Safe to repeat under the same key. `record_not_found` when the
-    record is absent or a tombstone, `revision_conflict` when expected_revision is stale.
+    """Records a review decision. Needs `memory_review`. Safe to repeat under the same key. Every decision, an approval and
+    a repetition too, makes a new revision of the record: vectors and relations that name the revision before, and what
+    was derived from it, are no longer served. So review first, then attach, relate and derive. contract_version stands
+    inside of command. `record_not_found` when the record is absent or a tombstone, `revision_conflict` when
+    expected_revision is stale.
     """
     GetReviewState: _aio.UnaryUnaryMultiCallable[_reviews_pb2.GetReviewStateRequest, _reviews_pb2.GetReviewStateResponse]  # type: ignore[assignment]
     """Says how a record stands, tombstones included. Needs `memory_review`. `review_not_found` when there is no record."""
@@ -181,7 +189,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.AttachEmbeddingResponse, _abc.Awaitable[_memory_service_pb2.AttachEmbeddingResponse]]:
         """Binds a vector to the current revision of an eligible record. Needs `memory_write`. Safe to repeat under the same
-        key. `record_not_found` when the record is not eligible, `revision_conflict` when the revision is not current,
+        key. Every update and every review of the record makes a new revision, which has no vector until one is attached to
+        it. `record_not_found` when the record is not eligible, `revision_conflict` when the revision is not current,
         `idempotency_conflict` when the key was used for another request or the revision already has another vector in the
         space, `embedding_dimension_limit` when the space is too large.
         """
@@ -192,8 +201,11 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _reviews_pb2.ReviewRecordRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_reviews_pb2.ReviewRecordResponse, _abc.Awaitable[_reviews_pb2.ReviewRecordResponse]]:
-        """Records a review decision. Needs `memory_review`. Safe to repeat under the same key. `record_not_found` when the
-        record is absent or a tombstone, `revision_conflict` when expected_revision is stale.
+        """Records a review decision. Needs `memory_review`. Safe to repeat under the same key. Every decision, an approval and
+        a repetition too, makes a new revision of the record: vectors and relations that name the revision before, and what
+        was derived from it, are no longer served. So review first, then attach, relate and derive. contract_version stands
+        inside of command. `record_not_found` when the record is absent or a tombstone, `revision_conflict` when
+        expected_revision is stale.
         """
 
     @_abc_1.abstractmethod

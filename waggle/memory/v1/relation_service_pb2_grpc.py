@@ -67,8 +67,10 @@ class RelationServiceServicer:
 
     def ExecuteRelationCommand(self, request, context):
         """Asserts, retires, restores or reviews a relation. Needs `memory_read` and `memory_write`, to review `memory_read`
-        and `memory_review`. Safe to repeat under the same key; `idempotency_conflict` when the key was used for another
-        command. `record_not_found` when there is no such relation.
+        and `memory_review`. A relation holds between two exact revisions: once either record, or an evidence source, is
+        updated, deleted or reviewed (an approval too), it is no longer served and must be asserted anew. Safe to repeat
+        under the same key; `idempotency_conflict` when the key was used for another command. `record_not_found` when there
+        is no such relation.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

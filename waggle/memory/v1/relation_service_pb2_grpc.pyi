@@ -38,8 +38,10 @@ class RelationServiceStub:
     def __new__(cls, channel: _aio.Channel) -> RelationServiceAsyncStub: ...
     ExecuteRelationCommand: _grpc.UnaryUnaryMultiCallable[_relation_service_pb2.ExecuteRelationCommandRequest, _relation_service_pb2.ExecuteRelationCommandResponse]
     """Asserts, retires, restores or reviews a relation. Needs `memory_read` and `memory_write`, to review `memory_read`
-    and `memory_review`. Safe to repeat under the same key; `idempotency_conflict` when the key was used for another
-    command. `record_not_found` when there is no such relation.
+    and `memory_review`. A relation holds between two exact revisions: once either record, or an evidence source, is
+    updated, deleted or reviewed (an approval too), it is no longer served and must be asserted anew. Safe to repeat
+    under the same key; `idempotency_conflict` when the key was used for another command. `record_not_found` when there
+    is no such relation.
     """
     ReadRelation: _grpc.UnaryUnaryMultiCallable[_relation_service_pb2.ReadRelationRequest, _relation_service_pb2.ReadRelationResponse]
     """Reads one eligible relation. Needs `memory_read`. `record_not_found` for every other id, whatever the cause."""
@@ -62,8 +64,10 @@ class RelationServiceAsyncStub(RelationServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ExecuteRelationCommand: _aio.UnaryUnaryMultiCallable[_relation_service_pb2.ExecuteRelationCommandRequest, _relation_service_pb2.ExecuteRelationCommandResponse]  # type: ignore[assignment]
     """Asserts, retires, restores or reviews a relation. Needs `memory_read` and `memory_write`, to review `memory_read`
-    and `memory_review`. Safe to repeat under the same key; `idempotency_conflict` when the key was used for another
-    command. `record_not_found` when there is no such relation.
+    and `memory_review`. A relation holds between two exact revisions: once either record, or an evidence source, is
+    updated, deleted or reviewed (an approval too), it is no longer served and must be asserted anew. Safe to repeat
+    under the same key; `idempotency_conflict` when the key was used for another command. `record_not_found` when there
+    is no such relation.
     """
     ReadRelation: _aio.UnaryUnaryMultiCallable[_relation_service_pb2.ReadRelationRequest, _relation_service_pb2.ReadRelationResponse]  # type: ignore[assignment]
     """Reads one eligible relation. Needs `memory_read`. `record_not_found` for every other id, whatever the cause."""
@@ -89,8 +93,10 @@ class RelationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_relation_service_pb2.ExecuteRelationCommandResponse, _abc.Awaitable[_relation_service_pb2.ExecuteRelationCommandResponse]]:
         """Asserts, retires, restores or reviews a relation. Needs `memory_read` and `memory_write`, to review `memory_read`
-        and `memory_review`. Safe to repeat under the same key; `idempotency_conflict` when the key was used for another
-        command. `record_not_found` when there is no such relation.
+        and `memory_review`. A relation holds between two exact revisions: once either record, or an evidence source, is
+        updated, deleted or reviewed (an approval too), it is no longer served and must be asserted anew. Safe to repeat
+        under the same key; `idempotency_conflict` when the key was used for another command. `record_not_found` when there
+        is no such relation.
         """
 
     @_abc_1.abstractmethod

@@ -21,7 +21,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ReviewCommand(_message.Message):
-    """A review decision."""
+    """A review decision. Whatever it says, it makes a new revision of the record, which has none of the vectors and relations
+    of the one before.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
