@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import builders
+from tests.harness import builders, verdict
 from tests.harness.api import Api
 from tests.harness.both_ways import BothWays
 from tests.harness.clock import FakeClock
@@ -68,6 +68,15 @@ def api(suite: Suite, scope: dict[str, Any]) -> Iterator[Api]:
     """The shared suite as its writer, in a scope of the test's own."""
     with suite.client() as client:
         yield Api(client, scope)
+
+
+@pytest.fixture
+def left_sound(suite: Suite, scope: dict[str, Any]) -> Iterator[None]:
+    """Whatever the test does in its scope, nothing is written by half, and an ordinary write and search go on."""
+    yield
+    suite.wait_healthy()
+    verdict.check_partition(suite, scope)
+    verdict.check_ordinary(suite, scope)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,68 @@
+"""Many records at once, through the streaming import of a running suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cli.import_stream import run_import
+from services.runtime.common_messages import scope_message
+from tests.harness import builders
+from tests.harness.known_memory import Json
+from tests.harness.memory_messages import by, import_create, provenance
+from tests.harness.suite import Suite
+from waggle.common.v1 import embeddings_pb2, relations_pb2
+from waggle.memory.v1 import import_service_pb2 as pb
+
+
+def space_json(dimensions: int) -> Json:
+    """The test space with as many dimensions."""
+    return {**builders.SPACE, "dimensions": dimensions}
+
+
+def import_records(
+    suite: Suite, scope: Json, texts: Sequence[str], *, vectors: NDArray[np.float32] | None = None
+) -> list[str]:
+    """Create records, each bound to its row of `vectors` where there are any; their ids in order."""
+    ids = _run(suite, scope, _records(texts, vectors))
+    return ids if vectors is None else ids[::2]
+
+
+def import_relations(
+    suite: Suite, scope: Json, texts: Sequence[str], links: Iterable[tuple[int, int]]
+) -> tuple[list[str], list[str]]:
+    """Create records and a `supports` between the numbers of each link; record ids and relation ids in order."""
+    ids = _run(suite, scope, _linked(texts, links))
+    return ids[: len(texts)], ids[len(texts) :]
+
+
+def _run(suite: Suite, scope: Json, commands: Iterable[pb.ImportCommand]) -> list[str]:
+    result = run_import(
+        suite.address("memory"), suite.writer_key, scope_message(scope), commands, on_progress=lambda _: None
+    )
+    return result.ids
+
+
+def _records(texts: Sequence[str], vectors: NDArray[np.float32] | None) -> Iterator[pb.ImportCommand]:
+    for number, text in enumerate(texts):
+        yield import_create(f"bulk-{number}", text)
+        if vectors is not None:
+            space = embeddings_pb2.EmbeddingSpace(**space_json(vectors.shape[1]))
+            binding = pb.ImportEmbedding(
+                record=by(f"bulk-{number}"), space=space, vector=vectors[number].astype("<f4").tobytes()
+            )
+            yield pb.ImportCommand(idempotency_key=f"bulk-{number}", attach_embedding=binding)
+
+
+def _linked(texts: Sequence[str], links: Iterable[tuple[int, int]]) -> Iterator[pb.ImportCommand]:
+    yield from _records(texts, None)
+    for number, (source, target) in enumerate(links):
+        assertion = pb.ImportAssertion(
+            source=by(f"bulk-{source}"),
+            target=by(f"bulk-{target}"),
+            kind=relations_pb2.RELATION_KIND_SUPPORTS,
+            provenance=provenance(),
+        )
+        yield pb.ImportCommand(idempotency_key=f"bulk-{number}", assert_relation=assertion)
