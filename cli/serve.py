@@ -13,6 +13,7 @@ from cli.console import fail, out
 from cli.succession import FormerSuiteRemains, succeed_former
 from cli.suite import RUN_DIRECTORY, AlreadyRunning, SuiteLayout, SupervisorLock, plan_layout
 from cli.supervisor import StartFailed, Supervisor
+from services.runtime.http_address import parse_http_address
 from services.runtime.logging import configure_logging
 
 DEFAULT_LISTEN = "127.0.0.1:7474"
@@ -73,11 +74,14 @@ def _announce(layout: SuiteLayout) -> None:
 
 
 def parse_listen(text: str) -> tuple[str, int]:
-    """Split HOST:PORT; an IPv6 host stands in brackets."""
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isdecimal() or not 0 < int(port) < 65536:
+    """Split HOST:PORT, with a port that others can be told; no host means this machine only."""
+    try:
+        host, port = parse_http_address(text)
+    except ValueError:
+        port = 0
+    if not port:
         fail(f"--listen {text}: HOST:PORT is expected, for example {DEFAULT_LISTEN}", 2)
-    return host.strip("[]") or "127.0.0.1", int(port)
+    return host or "127.0.0.1", port
 
 
 def require_free(host: str, port: int) -> None:

@@ -21,7 +21,8 @@ from cli.readiness import GrpcProbe, HttpProbe
 from cli.suite import GATEWAY, PROCESSES, RUN_DIRECTORY, STORAGE, ServiceProcess, SuiteLayout
 from services.runtime.logging import get_logger
 from services.runtime.process import SUPERVISOR_VARIABLE
-from services.runtime.server import DRAIN_S, START_REPORT_VARIABLE
+from services.runtime.server import DRAIN_S
+from services.runtime.start_failure import START_REPORT_VARIABLE
 
 POLL_S = 0.03
 START_S = 60.0

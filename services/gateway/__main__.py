@@ -6,31 +6,22 @@ WAGGLE_RETRIEVAL_ADDRESS and so on, one for each package with routes) and, where
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 
 from services.gateway.server import run_gateway
-from services.gateway.settings import BadSetting, parse_listen, read_http_limits
-from services.runtime.logging import configure_logging, get_logger
-
-EXIT_CANNOT_START = 3
-
-log = get_logger()
+from services.runtime.main import run_process
 
 
-def main() -> int:
-    """Read the settings, serve until SIGTERM, drain."""
-    parser = argparse.ArgumentParser(prog="python -m services.gateway", description="Serve the documented JSON routes.")
-    parser.add_argument("--listen", default="127.0.0.1:7474", metavar="HOST:PORT", help="port 0 picks a free one")
-    arguments = parser.parse_args()
-    configure_logging("gateway")
-    try:
-        host, port = parse_listen(arguments.listen)
-        return run_gateway(host, port, environment=os.environ, limits=read_http_limits(os.environ))
-    except (BadSetting, OSError) as error:
-        log.error("cannot_start", message=str(error))
-        return EXIT_CANNOT_START
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until told to stop, and return the exit code; see `run_process` for the arguments."""
+    return run_process(
+        "gateway",
+        run_gateway,
+        arguments,
+        description="Serve the documented JSON routes.",
+        listen_default="127.0.0.1:7474",
+        listen_help="HOST:PORT; port 0 picks a free one",
+    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 
 from services.gateway.error_envelope import error_from_status
-from services.runtime.channel import CHANNEL_OPTIONS
+from services.runtime.transport import PLAIN, Transport
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -35,17 +35,18 @@ class Answer:
 class Backends:
     """Channels to the services, by proto package. Must be made inside the event loop that uses them."""
 
-    def __init__(self, addresses: Mapping[str, str]) -> None:
+    def __init__(self, addresses: Mapping[str, str], transport: Transport = PLAIN) -> None:
         """Open channels that connect on first use.
 
         Args:
             addresses: Proto package -> `host:port` or `unix:/path`.
+            transport: Opens them.
         """
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._channel_by_package: dict[str, grpc.aio.Channel] = {}
         for package, address in addresses.items():
             if address not in self._channels:
-                self._channels[address] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+                self._channels[address] = transport.open_async_channel(address)
             self._channel_by_package[package] = self._channels[address]
         self._methods: dict[str, Any] = {}
 

@@ -7,7 +7,7 @@ import math
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import uvicorn
 import uvloop
@@ -22,7 +22,11 @@ from services.gateway.openapi import openapi_document
 from services.gateway.route_table import Route, compile_routes
 from services.gateway.router import Router
 from services.gateway.settings import HttpLimits, read_addresses
+from services.runtime.http_address import parse_http_address
 from services.runtime.logging import get_logger
+from services.runtime.main import Process
+from services.runtime.settings import read_settings
+from services.runtime.start_failure import CannotStart
 
 _BACKLOG = 1024
 
@@ -97,32 +101,34 @@ def make_router(
     )
 
 
-def run_gateway(host: str, port: int, *, environment: Mapping[str, str], limits: HttpLimits) -> int:
+def run_gateway(process: Process) -> int:
     """Serve until SIGTERM or SIGINT, then let running requests finish.
 
     Args:
-        host: Address to listen on.
-        port: TCP port, 0 for a free one; the bound one is logged.
-        environment: Gives the addresses of the services.
-        limits: HTTP limits.
+        process: Listens on HOST:PORT, port 0 for a free one; the bound one is logged. Its environment gives the
+            addresses of the services and the HTTP limits.
 
     Returns:
         The exit code of the process.
 
     Raises:
-        BadSetting: An address is missing.
-        OSError: The socket cannot be bound.
+        CannotStart: A setting is missing or malformed, or the socket cannot be bound.
     """
+    limits = read_settings(HttpLimits, process.environment)
     descriptors = Descriptors.load()
     shapes = MessageShapes(descriptors)
     routes = compile_routes(descriptors, shapes)
-    addresses = read_addresses(environment, sorted({route.service for route in routes}))
+    addresses = read_addresses(process.environment, sorted({route.service for route in routes}))
     envelope = ErrorEnvelope(descriptors)
     router = make_router(descriptors, shapes, routes, envelope)
-    listener = listening_socket(host, port)
+    try:
+        listener = listening_socket(*parse_http_address(process.listen))
+    except (OSError, ValueError) as error:
+        raise CannotStart(str(error)) from error
 
     async def serve() -> None:
-        application = GatewayApplication(router, Backends(addresses), envelope, body_timeout_s=limits.body_timeout_s)
+        backends = Backends(addresses, process.transport)
+        application = GatewayApplication(router, backends, envelope, body_timeout_s=limits.body_timeout_s)
         server = make_server(application, limits)
         bound_host, bound_port = listener.getsockname()[:2]
         log.info("listening", address=f"{bound_host}:{bound_port}", host=bound_host, port=bound_port)

@@ -1,47 +1,34 @@
 """Run the identity service: `python -m services.identity --listen unix:/path/to.sock`.
 
-The environment gives WAGGLE_STORAGE_ADDRESS and WAGGLE_VERIFIER_KEY_FILE.
+The environment gives what `StoreSettings` names.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from pathlib import Path
-from typing import Final
 
-from services.identity import verifier_key
-from services.identity.authority import Authority
 from services.identity.identity_calls import IdentityCalls
 from services.identity.servicer import IdentityServicer
 from services.identity.servicer_administration import AdministrationServicer
 from services.identity.servicer_agents import AgentServicer
-from services.identity.verifier_key import VerifierKeyProblem, load_verifier_key
-from services.runtime.server import CannotStart, Registry, serve
+from services.identity.store_access import open_store_access
+from services.runtime.main import Process, run_service
+from services.runtime.server import Registry
 from services.runtime.version import VERSION
-from services.storage.client import GrpcStore
 from waggle.identity.v1 import administration_service_pb2_grpc, agent_service_pb2_grpc, identity_service_pb2_grpc
 
-STORAGE_ADDRESS_VARIABLE: Final = "WAGGLE_STORAGE_ADDRESS"
 
-
-def build(registry: Registry) -> None:
-    """Wire the service from the environment.
+def build(registry: Registry, process: Process) -> None:
+    """Wire the service.
 
     Raises:
         CannotStart: A setting is missing or the verifier key cannot be read.
     """
-    try:
-        key = load_verifier_key(Path(_required(verifier_key.ENVIRONMENT_VARIABLE)))
-    except VerifierKeyProblem as error:
-        raise CannotStart(str(error)) from error
-    store = GrpcStore(_required(STORAGE_ADDRESS_VARIABLE))
-    registry.on_close(store.close)
-    registry.ready_when(lambda: bool(store.status().incarnation))
-    calls = IdentityCalls(store, key, Authority(key))
+    access = open_store_access(registry, process)
+    calls = IdentityCalls(access.store, access.verifier_key, access.authority)
     registry.add(
-        identity_service_pb2_grpc.add_IdentityServiceServicer_to_server, IdentityServicer(store, key, version=VERSION)
+        identity_service_pb2_grpc.add_IdentityServiceServicer_to_server,
+        IdentityServicer(access.store, access.verifier_key, version=VERSION),
     )
     registry.add(agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(calls))
     registry.add(
@@ -49,23 +36,9 @@ def build(registry: Registry) -> None:
     )
 
 
-def _required(name: str) -> str:
-    value = os.environ.get(name, "")
-    if not value:
-        raise CannotStart(f"{name} must be set")
-    return value
-
-
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until told to stop, and return the exit code.
-
-    Args:
-        arguments: The command line without the program's name; None for that of the process.
-    """
-    parser = argparse.ArgumentParser(prog="python -m services.identity", description="The identity service.")
-    parser.add_argument("--listen", required=True, help="unix:/path/to.sock or host:port")
-    parsed = parser.parse_args(arguments)
-    return serve("identity", build, listen=parsed.listen)
+    """Serve until told to stop, and return the exit code; see `run_process` for the arguments."""
+    return run_service("identity", build, arguments, description="The identity service.")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,24 @@
 """Run the memory service: `python -m services.memory --listen unix:/path/to.sock`.
 
-Settings come from the environment; see `services.memory.settings`.
+The environment gives what `StoreSettings` and `WorkspaceSettings` name.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from services.identity.authority import Authority
-from services.identity.verifier_key import VerifierKeyProblem, load_verifier_key
+from services.identity.store_access import open_store_access
 from services.memory.access import PartitionAccess
 from services.memory.servicer import MemoryServicer
 from services.memory.servicer_company import CompanyMemoryServicer
 from services.memory.servicer_import import ImportServicer
 from services.memory.servicer_relations import RelationServicer
-from services.memory.settings import settings_from_environment
 from services.runtime.admission import AdmissionPool
-from services.runtime.server import CannotStart, Registry, serve
-from services.storage.client import GrpcStore
+from services.runtime.main import Process, run_service
+from services.runtime.server import Registry
+from services.runtime.settings import read_settings
 from services.workspace.company_access import CompanyAccess
+from services.workspace.settings import WorkspaceSettings
 from waggle.memory.v1 import (
     company_memory_service_pb2_grpc,
     import_service_pb2_grpc,
@@ -28,27 +27,21 @@ from waggle.memory.v1 import (
 )
 
 
-def build(registry: Registry) -> None:
-    """Wire the service from the environment.
+def build(registry: Registry, process: Process) -> None:
+    """Wire the service.
 
     Raises:
         CannotStart: A setting is invalid or the verifier key cannot be read.
     """
-    try:
-        settings = settings_from_environment()
-        key = load_verifier_key(settings.verifier_key_file)
-    except (ValueError, VerifierKeyProblem) as error:
-        raise CannotStart(str(error)) from error
-    store = GrpcStore(settings.storage_address)
-    registry.on_close(store.close)
-    registry.ready_when(lambda: bool(store.status().incarnation))
-    authority, slots = Authority(key), AdmissionPool(settings.slot_count)
+    settings = read_settings(WorkspaceSettings, process.environment)
+    access = open_store_access(registry, process)
+    slots = AdmissionPool(settings.max_concurrent_retrievals)
     register_servicers(
         registry,
-        PartitionAccess(store, authority, slots),
-        CompanyAccess(store, authority, slots),
-        dimensions_max=settings.dimensions_max,
-        cursor_key=key,
+        PartitionAccess(access.store, access.authority, slots),
+        CompanyAccess(access.store, access.authority, slots),
+        dimensions_max=settings.max_embedding_dimensions,
+        cursor_key=access.verifier_key,
     )
 
 
@@ -71,15 +64,8 @@ def register_servicers(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until told to stop, and return the exit code.
-
-    Args:
-        arguments: The command line without the program's name; None for that of the process.
-    """
-    parser = argparse.ArgumentParser(prog="python -m services.memory", description="The memory service.")
-    parser.add_argument("--listen", required=True, help="unix:/path/to.sock or host:port")
-    parsed = parser.parse_args(arguments)
-    return serve("memory", build, listen=parsed.listen)
+    """Serve until told to stop, and return the exit code; see `run_process` for the arguments."""
+    return run_service("memory", build, arguments, description="The memory service.")
 
 
 if __name__ == "__main__":

@@ -7,16 +7,28 @@ when the client is gone, and before the answer is sent, so that a client's next 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 from services.domain.errors import RetrievalBusy
+from services.runtime.settings import IntegerVariable
 
-ENVIRONMENT_VARIABLE = "QILBEE_MAX_CONCURRENT_RETRIEVALS"
-SLOTS_DEFAULT = 2
-SLOTS_MAX = 64
+SLOTS_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSettings:
+    """What an operator sets of admission.
+
+    Attributes:
+        max_concurrent_retrievals: Slots of one server, 1 to 64.
+    """
+
+    max_concurrent_retrievals: Annotated[
+        int, IntegerVariable("QILBEE_MAX_CONCURRENT_RETRIEVALS", least=1, greatest=SLOTS_MAX)
+    ] = 2
 
 
 class _Thread(threading.local):
@@ -24,18 +36,6 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-
-
-def slot_count_from_environment() -> int:
-    """Read the operator's setting, 1 to 64; 2 when unset.
-
-    Raises:
-        ValueError: The setting is no such number; the process must not start.
-    """
-    text = os.environ.get(ENVIRONMENT_VARIABLE, str(SLOTS_DEFAULT))
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= SLOTS_MAX):
-        raise ValueError(f"{ENVIRONMENT_VARIABLE} must be an integer from 1 to {SLOTS_MAX}")
-    return int(text)
 
 
 class AdmissionPool:

@@ -9,8 +9,8 @@ import grpc
 
 from services.domain.errors import WaggleError
 from services.runtime.call_context import outgoing_metadata, remaining_s
-from services.runtime.channel import open_channel
 from services.runtime.status import RpcFailure, error_from_rpc, error_info
+from services.runtime.transport import PLAIN, Transport
 from services.storage import convert
 from services.storage.backoff import Backoff
 from services.storage.contract import (
@@ -54,11 +54,12 @@ class GrpcStore:
     Args:
         address: `unix:/path/to.sock` or `host:port`.
         retry_limit_s: How long reads are repeated, in seconds.
+        transport: Opens the channel.
     """
 
-    def __init__(self, address: str, *, retry_limit_s: float = RETRY_LIMIT_S) -> None:
+    def __init__(self, address: str, *, retry_limit_s: float = RETRY_LIMIT_S, transport: Transport = PLAIN) -> None:
         self._retry_limit_s = retry_limit_s
-        self._channel = open_channel(address)
+        self._channel = transport.open_channel(address)
         stub = pb_grpc.StorageServiceStub(self._channel)
         self._read = stub.Read
         self._commit = stub.Commit
@@ -157,10 +158,11 @@ def _typed(call: Callable[[], T], full: type[StorageFull | TooManySnapshots] = T
     try:
         return call()
     except grpc.RpcError as error:
-        raise _storage_error(error, full) from error
+        raise storage_error(error, full) from error
 
 
-def _storage_error(error: grpc.RpcError, full: type[StorageFull | TooManySnapshots]) -> WaggleError | RpcFailure:
+def storage_error(error: grpc.RpcError, full: type[StorageFull | TooManySnapshots]) -> WaggleError | RpcFailure:
+    """The typed error of a failed call of storage; `full` is what RESOURCE_EXHAUSTED means for that call."""
     found = error_from_rpc(error)
     if not isinstance(found, RpcFailure):
         return found

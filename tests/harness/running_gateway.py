@@ -22,7 +22,7 @@ from services.gateway.message_shape import MessageShapes
 from services.gateway.route_table import compile_routes
 from services.gateway.server import listening_socket, make_router, make_server
 from services.gateway.settings import HttpLimits
-from services.runtime.channel import MESSAGE_BYTES_MAX
+from services.runtime.transport import MESSAGE_BYTES_MAX
 
 Answer = Callable[[Any, grpc.ServicerContext], dict[str, Any]]
 

@@ -26,8 +26,8 @@ from services.memory.commands import (
 from services.retrieval.answer_bytes import HIT_BYTES_MAX
 from services.retrieval.replica import Replica
 from services.retrieval.settings import Settings
-from services.runtime.channel import MESSAGE_BYTES_MAX
 from services.runtime.common_messages import scope_message
+from services.runtime.transport import MESSAGE_BYTES_MAX
 from tests.harness.memory_world import SCOPE, SPACE, MemoryWorld, derivation, embedding, record_input, relation_input
 from tests.harness.retrieval_server import LEXICAL, RetrievalClient, refused, running_retrieval, space_message
 from tests.harness.suite import wait_until

@@ -17,7 +17,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from services.domain.errors import InvalidRequest, RecordNotFound, UnsupportedContractVersion
 from services.runtime.call_context import outgoing_metadata, remaining_s
 from services.runtime.channel import open_channel
-from services.runtime.server import CannotStart, Registry, RunningServer
+from services.runtime.server import Registry, RunningServer
+from services.runtime.start_failure import CannotStart
 from services.runtime.status import RpcFailure, error_from_rpc
 from waggle.identity.v1 import identity_service_pb2, identity_service_pb2_grpc
 from waggle.storage.v1 import storage_service_pb2, storage_service_pb2_grpc

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from services.retrieval.settings import Settings, addresses_from_environment, settings_from_environment
-from services.runtime.server import CannotStart
+from services.retrieval.settings import Settings
+from services.runtime.settings import read_settings
+from services.runtime.start_failure import CannotStart
 
 
 def test_without_settings_the_documented_defaults_hold() -> None:
     """Dimensions, scan bytes and slots as published."""
-    assert Settings(32_768, 67_108_864, 2, 536_870_912) == settings_from_environment({})
+    expected = Settings(
+        max_embedding_dimensions=32_768,
+        max_scan_bytes=67_108_864,
+        max_concurrent_retrievals=2,
+        replica_memory_bytes=536_870_912,
+    )
+    assert expected == read_settings(Settings, {})
 
 
 @pytest.mark.parametrize(
@@ -24,13 +31,7 @@ def test_without_settings_the_documented_defaults_hold() -> None:
 def test_a_setting_outside_of_its_range_keeps_the_process_from_starting(name: str, least: int, greatest: int) -> None:
     """The bounds themselves are accepted; the complaint names the setting."""
     for good in (least, greatest):
-        assert settings_from_environment({name: str(good)}) != settings_from_environment({name: str(least + 1)})
+        assert read_settings(Settings, {name: str(good)}) != read_settings(Settings, {name: str(least + 1)})
     for bad in (str(least - 1), str(greatest + 1), "", " 5", "5.0", "-5", "five", "٣", "9" * 5000):
         with pytest.raises(CannotStart, match=name):
-            settings_from_environment({name: bad})
-
-
-def test_addresses_must_be_set() -> None:
-    """Neither has a default."""
-    with pytest.raises(CannotStart):
-        addresses_from_environment({"WAGGLE_STORAGE_ADDRESS": "unix:/s"})
+            read_settings(Settings, {name: bad})

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from services.domain.errors import RetrievalBusy
-from services.runtime.admission import AdmissionPool, release_slot, releasing, slot_count_from_environment
+from services.runtime.admission import AdmissionPool, AdmissionSettings, release_slot, releasing
+from services.runtime.settings import read_settings
+from services.runtime.start_failure import CannotStart
 
 
 @pytest.fixture(autouse=True)
@@ -79,17 +81,14 @@ def test_the_slot_is_held_until_the_answer_is_serialized() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1", 1), ("64", 64), (None, 2)])
-def test_setting(monkeypatch: pytest.MonkeyPatch, text: str | None, expected: int) -> None:
+def test_setting(text: str | None, expected: int) -> None:
     """1 to 64; 2 when unset."""
-    monkeypatch.delenv("QILBEE_MAX_CONCURRENT_RETRIEVALS", raising=False)
-    if text is not None:
-        monkeypatch.setenv("QILBEE_MAX_CONCURRENT_RETRIEVALS", text)
-    assert slot_count_from_environment() == expected
+    environment = {} if text is None else {"QILBEE_MAX_CONCURRENT_RETRIEVALS": text}
+    assert expected == read_settings(AdmissionSettings, environment).max_concurrent_retrievals
 
 
 @pytest.mark.parametrize("text", ["0", "65", "-1", "2.0", "two", "", "²"])
-def test_invalid_setting(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_invalid_setting(text: str) -> None:
     """Anything else stops the start."""
-    monkeypatch.setenv("QILBEE_MAX_CONCURRENT_RETRIEVALS", text)
-    with pytest.raises(ValueError, match="1 to 64"):
-        slot_count_from_environment()
+    with pytest.raises(CannotStart, match="1 to 64"):
+        read_settings(AdmissionSettings, {"QILBEE_MAX_CONCURRENT_RETRIEVALS": text})
