@@ -19,10 +19,8 @@ from services.runtime.start_failure import CannotStart
 from services.storage.core import LocalStore, StoreOptions
 from services.storage.directory import open_store
 from services.storage.directory_errors import DirectoryError
-from services.storage.exporting import LocalExporter
 from services.storage.servicer import StorageServicer
-from services.storage.servicer_export import ExportServicer
-from waggle.storage.v1 import export_service_pb2_grpc, storage_service_pb2_grpc
+from waggle.storage.v1 import storage_service_pb2_grpc
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +52,6 @@ def build(registry: Registry, process: Process) -> None:
     registry.on_close(store.close)
     registry.ready_when(store.is_open)
     registry.add(storage_service_pb2_grpc.add_StorageServiceServicer_to_server, StorageServicer(store))
-    exporter = ExportServicer(LocalExporter(store))
-    registry.add(export_service_pb2_grpc.add_ExportServiceServicer_to_server, exporter)
 
 
 def main(arguments: list[str] | None = None) -> int:
