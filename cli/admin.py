@@ -21,7 +21,7 @@ from services.runtime.logging import configure_logging
 from services.storage.core import LocalStore
 from services.storage.directory import create_store as lay_store
 from services.storage.directory import open_store
-from services.storage.directory_errors import DirectoryError
+from services.storage.directory_errors import DirectoryError, DirectoryMissing
 
 app = typer.Typer(no_args_is_help=True, help="Work on a data directory offline, with exclusive access.")
 
@@ -88,10 +88,10 @@ def recover_master(
 @contextmanager
 def _open(data_dir: Path) -> Iterator[tuple[LocalStore, bytes]]:
     """The store, held exclusively, and the key of its verifiers."""
-    key = load_verifier_key(verifier_key_file(data_dir))
+    # The store first: where there is none, its key is not what is missing.
     store = open_store(data_dir)
     try:
-        yield store, key
+        yield store, load_verifier_key(verifier_key_file(data_dir))
     finally:
         store.close()
 
@@ -104,6 +104,8 @@ def _operator_errors() -> Iterator[None]:
     os.umask(0o077)
     try:
         yield
+    except DirectoryMissing as error:
+        fail(f"{error} Make one with: waggle admin create-store {error.path}", error.exit_code)
     except DirectoryError as error:
         fail(str(error), error.exit_code)
     except VerifierKeyProblem as error:

@@ -350,6 +350,20 @@ def test_bootstrap_prints_one_json_object_and_works_once(tmp_path: Path) -> None
     assert "exists already" in again.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments", [("bootstrap-tenant", "acme", "ops"), ("bootstrap-master", "ops"), ("recover-master", "1")]
+)
+def test_offline_commands_ask_for_a_store_first(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """Where there is no store its key is not what is missing: the message names the command that makes one."""
+    command, *others = arguments
+    nowhere = tmp_path / "nowhere"
+    ended = waggle("admin", command, str(nowhere), *others)
+    assert (66, "") == (ended.returncode, ended.stdout)
+    assert f"waggle admin create-store {nowhere}" in ended.stderr
+    assert "key" not in ended.stderr
+    assert not nowhere.exists()
+
+
 def test_offline_commands_need_the_store_for_themselves(suite: Suite) -> None:
     """A running suite holds the store."""
     ended = waggle("admin", "bootstrap-tenant", str(suite.data_directory), "other", "ops")
