@@ -19,6 +19,7 @@ from services.gateway.route_table import ORDINARY_BODY_BYTES_MAX, Route
 CONTRACT_LEVEL = "0.14.0"
 
 _BODY_LIMIT_EXTENSION = "x-qilbee-max-request-body-bytes"
+_SENTENCE = re.compile(r".+?[.](?= |\Z)", re.DOTALL)
 _VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)(?:=\*)?\}")
 _CODES_BY_STATUS = {413: ["invalid_request"]}
 _STATUS_TEXTS = {
@@ -57,7 +58,7 @@ def openapi_document(
         template = _VARIABLE.sub(r"{\1}", route.template)
         operation = _operation(descriptors, shapes, writer, route, codes_by_status)
         paths.setdefault(template, {})[route.method.lower()] = operation
-    paths["/openapi.json"] = {"get": _own_operation()}
+    paths["/openapi.json"] = {"get": _own_operation(codes_by_status)}
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -85,9 +86,9 @@ def _operation(
     method = route.descriptor
     comment = descriptors.comment(method.full_name)
     operation: dict[str, Any] = {
-        "operationId": method.name[0].lower() + method.name[1:],
-        "tags": [method.containing_service.name.removesuffix("Service").lower()],
-        "summary": comment.partition("\n\n")[0].replace("\n", " "),
+        "operationId": route.operation_id,
+        "tags": [_tag(route)],
+        "summary": first_sentence(comment),
         "description": comment,
     }
     if route.public:
@@ -109,6 +110,20 @@ def _operation(
         **{str(status): _error_response(status, codes_by_status) for status in route.error_statuses},
     }
     return operation
+
+
+def first_sentence(comment: str) -> str:
+    """The first sentence of a comment on one line, its full stop included; all of a comment without one."""
+    text = " ".join(comment.split())
+    found = _SENTENCE.match(text)
+    return found.group() if found else text
+
+
+def _tag(route: Route) -> str:
+    """The documented tag of everything about memory, jobs included; the service's own name for the rest."""
+    if "memory" in route.template.split("/"):
+        return "Memory"
+    return route.descriptor.containing_service.name.removesuffix("Service")
 
 
 def _parameters(shapes: MessageShapes, writer: SchemaWriter, route: Route) -> list[dict[str, Any]]:
@@ -185,16 +200,18 @@ def _error_schema(codes: list[str]) -> dict[str, Any]:
     }
 
 
-def _own_operation() -> dict[str, Any]:
+def _own_operation(codes_by_status: dict[int, list[str]]) -> dict[str, Any]:
     return {
         "operationId": "getOpenapi",
-        "tags": ["description"],
-        "summary": "This document.",
+        "tags": ["Description"],
+        "summary": "Describes the API.",
+        "description": "Describes the API. This is the document. Needs no credential.",
         "security": [],
         "responses": {
             "200": {
                 "description": "An OpenAPI 3.1 document",
                 "content": {"application/json": {"schema": {"type": "object"}}},
-            }
+            },
+            "400": _error_response(400, codes_by_status),
         },
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor
 
 from services.gateway.json_decoder import FLOAT32_MAX
 from services.gateway.message_shape import (
@@ -148,8 +148,15 @@ class SchemaWriter:
         if field.message is not None:
             return self.reference(field.message, for_request=for_request)
         if field.enum is not None:
-            return {"type": "string", "enum": list(self._shapes.words(field.enum))}
+            return self._enum(field.enum, field)
         return _scalar(field)
+
+    def _enum(self, enum: EnumDescriptor, field: FieldShape) -> Schema:
+        words = self._shapes.words(enum)
+        if field.rules.HasField("const_int"):
+            (only,) = (word for word, number in words.items() if number == field.rules.const_int)
+            return {"type": "string", "const": only}
+        return {"type": "string", "enum": list(words)}
 
     def _tagged(
         self, union: UnionShape, members: dict[str, Schema], required: list[str], *, for_request: bool

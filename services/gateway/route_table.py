@@ -36,6 +36,7 @@ class Route:
         success_status: HTTP status of success.
         public: Needs no Authorization header.
         error_statuses: Documented error statuses, ascending.
+        operation_id: The operation's name in openapi.json.
         response_headers: Names of the headers of success, as documented; metadata has them in lower case.
         deadline_s: Seconds that the gateway waits for the service.
         descriptor: The gRPC method.
@@ -50,6 +51,7 @@ class Route:
     success_status: int
     public: bool
     error_statuses: tuple[int, ...]
+    operation_id: str
     response_headers: tuple[str, ...]
     deadline_s: float
     descriptor: MethodDescriptor
@@ -170,6 +172,7 @@ def _compile_route(
         success_status=options.success_status or 200,
         public=options.public,
         error_statuses=tuple(options.error_statuses),
+        operation_id=options.operation_id or method.name[0].lower() + method.name[1:],
         response_headers=tuple(options.response_headers),
         deadline_s=(options.deadline_ms or DEADLINE_MS) / 1000,
         descriptor=method,

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from services.gateway.descriptors import Descriptors
 from services.gateway.error_envelope import ErrorEnvelope
 from services.gateway.message_shape import MessageShapes
-from services.gateway.openapi import openapi_document
+from services.gateway.openapi import first_sentence, openapi_document
 from services.gateway.route_table import Route, compile_routes
+
+DOCUMENTED_IDS = {
+    "/api/v1/memory/consolidation/commands": "memoryConsolidationCommands",
+    "/api/v1/memory/consolidation/inspect": "memoryConsolidationInspect",
+    "/api/v1/memory/consolidation/revision": "memoryConsolidationRevision",
+    "/api/v1/memory/consolidation/query": "memoryConsolidationQuery",
+    "/api/v1/memory/consolidation/context": "memoryConsolidationContext",
+    "/api/v1/company/memory/consolidation/query": "companyConsolidationQuery",
+    "/api/v1/company/memory/consolidation/inspect": "companyConsolidationInspect",
+    "/api/v1/company/memory/consolidation/revision": "companyConsolidationRevision",
+    "/api/v1/company/memory/consolidation/cancel": "companyConsolidationCancel",
+    "/api/v1/company/memory/workspaces": "listCompanyMemoryWorkspaces",
+}
+OPERATION_ID = re.compile(r"[a-z]+([A-Z][a-z]+)*\Z")
+SUMMARY_LENGTH_MAX = 120
 
 
 @cache
@@ -24,6 +42,13 @@ def compiled() -> tuple[list[Route], dict[str, Any]]:
     routes = compile_routes(descriptors, shapes)
     statuses = dict(ErrorEnvelope(descriptors).status_by_reason)
     return routes, json.loads(openapi_document(descriptors, shapes, routes, statuses))
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Path, method and operation of everything that is described."""
+    for path, described in compiled()[1]["paths"].items():
+        for method, found in described.items():
+            yield path, method, found
 
 
 def operation(method: str, path: str) -> Any:
@@ -52,6 +77,83 @@ def test_every_route_is_described_and_nothing_else() -> None:
     assert described == {(route.method, route.template) for route in routes} | {("GET", "/openapi.json")}
     ids = [operations["operationId"] for path in document["paths"].values() for operations in path.values()]
     assert len(ids) == len(set(ids))
+
+
+def test_the_document_is_openapi_3_1() -> None:
+    """The published schema of OpenAPI 3.1 takes the whole document, that of JSON Schema each schema in it."""
+    document = compiled()[1]
+    faults = [f"{list(fault.instance_path)}: {fault.message}" for fault in OPENAPI_31_VALIDATOR.iter_errors(document)]
+    assert [] == faults
+    bodies = [content["schema"] for node in nodes(document["paths"]) for content in node.get("content", {}).values()]
+    for found in (*document["components"]["schemas"].values(), *bodies):
+        Draft202012Validator.check_schema(found)
+
+
+def test_documented_operations_have_their_documented_names() -> None:
+    """The names and the tag that the contract gives; every other name is a verb and a noun."""
+    assert DOCUMENTED_IDS == {path: found["operationId"] for path, _, found in operations() if path in DOCUMENTED_IDS}
+    assert {"Memory"} == {tag for path, _, found in operations() if "consolidation" in path for tag in found["tags"]}
+    assert [] == [found["operationId"] for _, _, found in operations() if not OPERATION_ID.match(found["operationId"])]
+
+
+def test_a_summary_is_one_short_sentence() -> None:
+    """A list of operations can be read; the whole comment is the description."""
+    for _, _, found in operations():
+        assert re.fullmatch(r"[A-Z][^.]*(\.[^ .][^.]*)*\.", found["summary"]), found["summary"]
+        assert len(found["summary"]) <= SUMMARY_LENGTH_MAX
+        assert " ".join(found["description"].split()).startswith(found["summary"])
+
+
+@pytest.mark.parametrize(
+    ("comment", "sentence"),
+    [
+        ("Ranks by BM25, `bm25_v1`. Needs a slot.", "Ranks by BM25, `bm25_v1`."),
+        ("Breaks\nin two. More.", "Breaks in two."),
+        ("Version 0.14.0 of it. More.", "Version 0.14.0 of it."),
+        ("No full stop", "No full stop"),
+        ("", ""),
+    ],
+)
+def test_the_first_sentence_ends_at_the_first_full_stop(comment: str, sentence: str) -> None:
+    """A full stop inside of a word ends nothing."""
+    assert sentence == first_sentence(comment)
+
+
+def test_every_refusal_is_documented_as_the_envelope() -> None:
+    """Whatever the route: an error is the one closed object, not to be stored."""
+    for path, method, found in operations():
+        refusals = {status: answer for status, answer in found["responses"].items() if not status.startswith("2")}
+        assert refusals, f"{method} {path} documents no refusal"
+        for answer in refusals.values():
+            assert {"$ref": "#/components/schemas/ErrorResponse"} == answer["content"]["application/json"]["schema"]
+            assert {"const": "no-store"} == answer["headers"]["Cache-Control"]["schema"]
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "only"),
+    [
+        ("SearchLexicalRequest", "mode", "lexical"),
+        ("SearchHybridRequest", "mode", "hybrid"),
+        ("SearchSemanticRequest", "contract_version", 1),
+        ("ReviewCommand", "contract_version", 1),
+    ],
+)
+def test_a_member_with_one_allowed_value_is_constant(name: str, member: str, only: object) -> None:
+    """A generated client fills it in by itself."""
+    assert only == schema(name)["properties"][member]["const"]
+    assert "enum" not in schema(name)["properties"][member]
+
+
+def test_every_request_fixes_its_contract_version() -> None:
+    """No request of the document leaves the version open, in its body or in its query."""
+    for path, method, found in operations():
+        for parameter in found.get("parameters", []):
+            if parameter["name"] == "contract_version":
+                assert 1 == parameter["schema"]["const"], f"{method} {path}"
+        body = found.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        body = schema(body["$ref"].rpartition("/")[2]) if "$ref" in body else body
+        if "contract_version" in body.get("properties", {}):
+            assert 1 == body["properties"]["contract_version"]["const"], f"{method} {path}"
 
 
 def test_references_lead_somewhere() -> None:

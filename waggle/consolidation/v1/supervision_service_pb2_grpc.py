@@ -70,8 +70,8 @@ class SupervisionServiceServicer:
     """
 
     def QueryCompanyJobs(self, request, context):
-        """Walks the jobs of all owners in a workspace, by the UTF-8 bytes of the JSON text of the owner, quotes and escapes
-        included, then by job id. Pages are live.
+        """Walks the jobs of all owners in a workspace. They are in the order of the UTF-8 bytes of the JSON text of the owner,
+        quotes and escapes included, then of the job id. Pages are live.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -39,8 +39,8 @@ class SupervisionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SupervisionServiceAsyncStub: ...
     QueryCompanyJobs: _grpc.UnaryUnaryMultiCallable[_supervision_service_pb2.QueryCompanyJobsRequest, _supervision_service_pb2.QueryCompanyJobsResponse]
-    """Walks the jobs of all owners in a workspace, by the UTF-8 bytes of the JSON text of the owner, quotes and escapes
-    included, then by job id. Pages are live.
+    """Walks the jobs of all owners in a workspace. They are in the order of the UTF-8 bytes of the JSON text of the owner,
+    quotes and escapes included, then of the job id. Pages are live.
     """
     InspectCompanyJob: _grpc.UnaryUnaryMultiCallable[_supervision_service_pb2.InspectCompanyJobRequest, _supervision_service_pb2.InspectCompanyJobResponse]
     """Reads a job, with whether its lease can be used and whether its sources still hold."""
@@ -64,8 +64,8 @@ class SupervisionServiceAsyncStub(SupervisionServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     QueryCompanyJobs: _aio.UnaryUnaryMultiCallable[_supervision_service_pb2.QueryCompanyJobsRequest, _supervision_service_pb2.QueryCompanyJobsResponse]  # type: ignore[assignment]
-    """Walks the jobs of all owners in a workspace, by the UTF-8 bytes of the JSON text of the owner, quotes and escapes
-    included, then by job id. Pages are live.
+    """Walks the jobs of all owners in a workspace. They are in the order of the UTF-8 bytes of the JSON text of the owner,
+    quotes and escapes included, then of the job id. Pages are live.
     """
     InspectCompanyJob: _aio.UnaryUnaryMultiCallable[_supervision_service_pb2.InspectCompanyJobRequest, _supervision_service_pb2.InspectCompanyJobResponse]  # type: ignore[assignment]
     """Reads a job, with whether its lease can be used and whether its sources still hold."""
@@ -92,8 +92,8 @@ class SupervisionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _supervision_service_pb2.QueryCompanyJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_supervision_service_pb2.QueryCompanyJobsResponse, _abc.Awaitable[_supervision_service_pb2.QueryCompanyJobsResponse]]:
-        """Walks the jobs of all owners in a workspace, by the UTF-8 bytes of the JSON text of the owner, quotes and escapes
-        included, then by job id. Pages are live.
+        """Walks the jobs of all owners in a workspace. They are in the order of the UTF-8 bytes of the JSON text of the owner,
+        quotes and escapes included, then of the job id. Pages are live.
         """
 
     @_abc_1.abstractmethod
