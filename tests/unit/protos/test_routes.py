@@ -90,7 +90,7 @@ HEADERS = {
 }
 
 STATUSES = {
-    "IdentityService.GetHealth": [],
+    "IdentityService.GetHealth": [400, 500],  # nothing is published; these are what it can answer
     "IdentityService.GetIdentity": [401, 500],
     "IdentityService.IssueCredential": [400, 401, 403, 409, 413, 500],
     "IdentityService.ListCredentials": [400, 401, 403, 409, 413, 500],
@@ -192,6 +192,12 @@ def test_success_status(name: str) -> None:
 def test_only_health_is_public() -> None:
     """Every route but the health check needs an Authorization header."""
     assert [name for name, route in routes().items() if route.facts.public] == ["IdentityService.GetHealth"]
+
+
+def test_health_is_answered_within_two_seconds() -> None:
+    """A probe learns soon that a service is away; every other route has the time of the gateway."""
+    bounded = {name: route.facts.deadline_ms for name, route in routes().items() if route.facts.deadline_ms}
+    assert {"IdentityService.GetHealth": 2_000} == bounded
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
