@@ -165,9 +165,14 @@ class PartitionRows:
         return ((key, parse_canonical(value)) for key, value in self._of(kind))
 
 
+def read_rows(store: Store, partition: bytes) -> dict[bytes, bytes]:
+    """Read all living rows of a partition in one snapshot, as bytes."""
+    return {row.key: row.value for page in store.changed_since(partition, 0) for row in page.rows}
+
+
 def read_partition(store: Store, partition: bytes) -> PartitionRows:
     """Read all living rows of a partition in one snapshot."""
-    return PartitionRows({row.key: row.value for page in store.changed_since(partition, 0) for row in page.rows})
+    return PartitionRows(read_rows(store, partition))
 
 
 def _revisions(name: str, found: list[int], newest: int) -> Iterator[str]:

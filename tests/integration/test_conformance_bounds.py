@@ -13,7 +13,9 @@ from services.storage.client import GrpcStore
 from tests.harness import builders, member_rules
 from tests.harness.api import Api
 from tests.harness.both_ways import BothWays, Outcome
-from tests.harness.documented_requests import DATA, SCOPED, Documented, Known, by_name, make_known
+from tests.harness.documented_jobs import EVERY, EVERY_SCOPED
+from tests.harness.documented_requests import Documented, Known, by_name, make_known
+from tests.harness.job_rules import JOB_RULES, Rules
 from tests.harness.member_rules import (
     DIMENSIONS,
     EVENT_TIME,
@@ -34,11 +36,10 @@ from tests.harness.member_rules import (
     with_member,
     words,
 )
-from tests.harness.partition_audit import read_partition
+from tests.harness.partition_audit import read_rows
 from tests.harness.suite import COMPANY, Suite
 
-BY_NAME = {route.name: route for route in DATA}
-Rules = dict[str, Rule]
+BY_NAME = {route.name: route for route in EVERY}
 
 
 def ids(least: int, greatest: int) -> Rule:
@@ -264,6 +265,7 @@ TABLE: dict[str, Rules] = {
         "query.max_depth": integer(0, 8).optional(),
         "query.node_limit": integer(1, 256).optional(),
     },
+    **JOB_RULES,
 }
 SCOPE_RULES: Rules = {
     "scope.project_id": NAME,
@@ -272,8 +274,8 @@ SCOPE_RULES: Rules = {
     "scope.visibility": words("private", "shared"),
 }
 MEMBERS = [(BY_NAME[name], path) for name, rules in TABLE.items() for path in rules]
-MEMBERS += [(BY_NAME[name], path) for name in ("query", "semantic") for path in SCOPE_RULES]
-POSTS = [route for route in DATA if route.body is not None]
+MEMBERS += [(BY_NAME[name], path) for name in ("query", "semantic", "job-claim") for path in SCOPE_RULES]
+POSTS = [route for route in EVERY if route.body is not None]
 
 
 def rule_of(route: Documented, path: str) -> Rule:
@@ -313,7 +315,7 @@ def whole_body(route: Documented, known: Known) -> dict[str, Any]:
 def dump(suite: Suite, known: Known) -> dict[bytes, bytes]:
     """Every row of the memory's partition."""
     with GrpcStore(suite.address("storage")) as store:
-        return read_partition(store, partition_id(COMPANY, scope_from_json(known.scope), None)).rows
+        return read_rows(store, partition_id(COMPANY, scope_from_json(known.scope), None))
 
 
 def post(both: BothWays, route: Documented, text: str) -> Outcome:
@@ -407,6 +409,6 @@ def objects(value: Any, at: str = "") -> Iterator[str]:
 
 
 def test_every_documented_member_is_in_the_table() -> None:
-    """No request member of the memory and search routes escapes the table of this module."""
+    """No request member of the memory, search and job routes escapes the table of this module."""
     assert set(TABLE) == {route.name for route in POSTS}
-    assert set(SCOPED) - set(POSTS) == {BY_NAME["read"]}
+    assert set(EVERY_SCOPED) - set(POSTS) == {BY_NAME["read"]}

@@ -12,13 +12,14 @@ import pytest
 from tests.harness import builders
 from tests.harness.api import Api
 from tests.harness.both_ways import BothWays
-from tests.harness.documented_requests import ABSENT, DATA, SCOPED, Documented, Known, by_name, make_known
+from tests.harness.documented_jobs import EVERY, EVERY_SCOPED
+from tests.harness.documented_requests import ABSENT, Documented, Known, by_name, make_known
 from tests.harness.raw_http import RawConnection, request_bytes
 from tests.harness.suite import Suite
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-POSTS = [route for route in DATA if route.body is not None]
-PATHS = sorted({(route.method, route.path) for route in DATA})
+POSTS = [route for route in EVERY if route.body is not None]
+PATHS = sorted({(route.method, route.path) for route in EVERY})
 IDENTITY_PATHS = [
     ("GET", "/health"),
     ("GET", "/openapi.json"),
@@ -71,7 +72,7 @@ def test_shape_and_bounds_come_before_the_key(both: BothWays, settled: Known, ro
     assert (400, "invalid_request") == both.send("POST", route.path, {**body, "surprise": 1}, key="").verdict
 
 
-@pytest.mark.parametrize("route", SCOPED, ids=by_name)
+@pytest.mark.parametrize("route", EVERY_SCOPED, ids=by_name)
 def test_authority_comes_before_what_is_asked_for(
     both: BothWays, settled: Known, reader: str, route: Documented
 ) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.harness.both_ways import BothWays, Outcome
-from tests.harness.documented_requests import DATA, SCOPED, WRITES, Documented, Known, by_name
+from tests.harness.documented_jobs import EVERY, EVERY_SCOPED, EVERY_WRITE, JOBS
+from tests.harness.documented_requests import Documented, Known, by_name
 from tests.harness.golden import assert_golden, settled
 
 # Answers in the order of random identifiers are narrowed to one record.
@@ -25,7 +26,7 @@ def ask(both: BothWays, known: Known, route: Documented) -> tuple[Any, Outcome]:
     return {"route": f"{route.method} /api/v1/{route.path}", "body": body, "query": query}, outcome
 
 
-@pytest.mark.parametrize("route", DATA, ids=by_name)
+@pytest.mark.parametrize("route", EVERY, ids=by_name)
 def test_the_whole_answer(both: BothWays, known: Known, route: Documented) -> None:
     """A good request is answered with exactly the documented members and x-qilbee headers, the same over gRPC."""
     request, outcome = ask(both, known, route)
@@ -42,7 +43,7 @@ def test_the_whole_answer(both: BothWays, known: Known, route: Documented) -> No
     assert_golden(route.name, settled(whole, labels))
 
 
-@pytest.mark.parametrize("route", SCOPED, ids=by_name)
+@pytest.mark.parametrize("route", EVERY_SCOPED, ids=by_name)
 def test_the_scope_comes_back_as_it_was_meant(both: BothWays, known: Known, route: Documented) -> None:
     """A scope without its mission is the same scope, and where the answer has one, it is written out in full."""
     scope = {name: value for name, value in known.scope.items() if name != "mission_id"}
@@ -53,7 +54,7 @@ def test_the_scope_comes_back_as_it_was_meant(both: BothWays, known: Known, rout
     assert outcome.document.get("scope", known.scope) == known.scope
 
 
-@pytest.mark.parametrize("route", WRITES, ids=by_name)
+@pytest.mark.parametrize("route", EVERY_WRITE, ids=by_name)
 def test_a_repeated_command_answers_the_first_receipt(both: BothWays, known: Known, route: Documented) -> None:
     """The same command under its key has one effect and one receipt, to the byte, however often it is sent."""
     body = route.body_for(known)
@@ -67,7 +68,7 @@ def test_every_object_of_the_description_is_closed(both: BothWays) -> None:
     assert [] == both.shapes.open_objects()
 
 
-@pytest.mark.parametrize("route", DATA, ids=by_name)
+@pytest.mark.parametrize("route", EVERY, ids=by_name)
 def test_the_description_declares_headers_and_limits(both: BothWays, route: Documented) -> None:
     """Each route's success declares no-store and exactly its headers; only the vector routes publish a body limit."""
     operation = both.shapes.operation(route.method, f"/api/v1/{route.path}")
@@ -89,12 +90,13 @@ STATUSES = {
     "graph-search": [200, 400, 401, 403, 413, 500, 503],
     "graph-profiles": [200, 401, 403, 500],
     "attach": [200, 400, 401, 403, 404, 409, 413, 500],
+    **{route.name: [200, 400, 401, 403, 404, 409, 413, 500, 503] for route in JOBS},
 }
 
 
 @pytest.mark.parametrize("name", STATUSES)
 def test_the_description_declares_the_published_statuses(both: BothWays, name: str) -> None:
     """Where the contract lists a route's statuses, the description lists the same."""
-    (route,) = [route for route in DATA if route.name == name]
+    (route,) = [route for route in EVERY if route.name == name]
     responses = both.shapes.operation(route.method, f"/api/v1/{route.path}")["responses"]
     assert STATUSES[name] == sorted(int(status) for status in responses)
