@@ -10,7 +10,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from services.domain.errors import InternalError, InvalidRequest, RouteNotFound, WaggleError
 from services.gateway.descriptors import Descriptors
-from services.runtime.status import ERROR_BY_REASON, ERROR_DOMAIN, STATUS_DETAILS_KEY
+from services.runtime.status import ERROR_DOMAIN, STATUS_DETAILS_KEY, error_from_info
 
 CONTRACT_VERSION = 1
 INTERNAL_TEXT = "the request failed inside the service; nothing is known about its effect"
@@ -65,11 +65,10 @@ def error_from_status(code: grpc.StatusCode, trailers: Trailers) -> WaggleError:
     """
     found = _error_info(trailers)
     if found is not None:
-        info, message = found
-        member = info.metadata.get("member")
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and info.reason == InvalidRequest.reason:
-            return BodyTooLarge(message, member=member)
-        return ERROR_BY_REASON.get(info.reason, InternalError)(message, member=member)
+        error = error_from_info(*found)
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and error.reason == InvalidRequest.reason:
+            return BodyTooLarge(error.message, member=error.member)
+        return error
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return RouteNotFound("no such route")
     return InternalError(INTERNAL_TEXT)

@@ -23,7 +23,7 @@ CONNECTION_KEY = "waggle.connection"
 
 _UPGRADE_FIELDS = frozenset((b"connection", b"upgrade", b"http2-settings"))
 _VERSIONS = frozenset(("1.0", "1.1"))
-_LINGER_BYTES_MAX = 8 * 1024 * 1024
+_LINGER_BYTES_MAX = 64 * 1024 * 1024
 
 log = structlog.get_logger()
 

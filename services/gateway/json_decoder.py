@@ -119,10 +119,20 @@ class DecoderCompiler:
         plan = _ObjectPlan(
             members={member.member: self._member(member) for member in members},
             required=tuple(member.member for member in members if member.required),
+            homes=self._homes(members),
         )
         if shape.tagged is None:
             return lambda value: _decode_object(plan, value)
         return self._tagged(plan, shape.tagged)
+
+    def _homes(self, members: list[FieldShape]) -> dict[str, str]:
+        """Which member has a member of this name: where something that stands a level too high belongs."""
+        homes: dict[str, str] = {}
+        for member in members:
+            if member.message is not None and not member.repeated:
+                for inner in self._shapes.shape(member.message).members:
+                    homes.setdefault(inner.member, member.member)
+        return homes
 
     def _member(self, field: FieldShape) -> _MemberPlan:
         # A raw member takes null as the value it is, unless null means "unset" there.
@@ -230,6 +240,7 @@ class _MemberPlan:
 class _ObjectPlan:
     members: Mapping[str, _MemberPlan]
     required: tuple[str, ...]
+    homes: Mapping[str, str]
 
 
 def _decode_object(plan: _ObjectPlan, value: Any) -> dict[str, Any]:
@@ -240,7 +251,9 @@ def _decode_object(plan: _ObjectPlan, value: Any) -> dict[str, Any]:
     for name, item in value.items():
         member = members.get(name)
         if member is None:
-            raise MemberFault("unknown member", member_step(name))
+            home = plan.homes.get(name)
+            hint = f"; it belongs in {home}" if home else ""
+            raise MemberFault(f"unknown member{hint}", member_step(name))
         if item is None:
             if member.null_is_unset:
                 continue

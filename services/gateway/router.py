@@ -13,6 +13,9 @@ Target = TypeVar("Target")
 Value = TypeVar("Value")
 
 
+NO_ROUTE_TEXT = "no such route; GET /openapi.json lists all there are"
+
+
 class WrongMethod(MethodNotAllowed):
     """The path is known with other methods.
 
@@ -21,8 +24,8 @@ class WrongMethod(MethodNotAllowed):
     """
 
     def __init__(self, allowed: Iterable[str]) -> None:
-        super().__init__("the route has another method")
         self.allowed = tuple(sorted(allowed))
+        super().__init__(f"this route takes {' or '.join(self.allowed)}")
 
 
 class AmbiguousRoute(Exception):
@@ -84,7 +87,7 @@ class Router(Generic[Target]):
             return self._choose(exact, method)
         segments = split_path(raw_path)
         if segments is None:
-            raise RouteNotFound("no such route")
+            raise RouteNotFound(NO_ROUTE_TEXT)
         canonical = self._exact.get(("/" + "/".join(segments)).encode("utf-8")) if b"%" in raw_path else None
         if canonical is not None and not any("/" in segment for segment in segments):
             return self._choose(canonical, method)
@@ -98,7 +101,7 @@ class Router(Generic[Target]):
                     return Match(target, path_values)
         if allowed:
             raise WrongMethod(allowed)
-        raise RouteNotFound("no such route")
+        raise RouteNotFound(NO_ROUTE_TEXT)
 
     @staticmethod
     def _match(template: PathTemplate, segments: list[str]) -> dict[str, str] | None:

@@ -76,11 +76,12 @@ def status_from_error(error: WaggleError) -> tuple[grpc.StatusCode, str, bytes]:
     """Turn a typed error into what a gRPC server sends.
 
     Returns:
-        Code, message, and the serialized `google.rpc.Status` for the trailing metadata `grpc-status-details-bin`.
+        Code, message, and the serialized `google.rpc.Status` for the trailing metadata `grpc-status-details-bin`. The
+        message begins with the member at fault, as over HTTP, since many callers look at nothing else.
     """
-    code = CODE_BY_REASON[error.reason]
+    code, message = CODE_BY_REASON[error.reason], str(error)
     metadata = {} if error.member is None else {"member": error.member}
-    return code, error.message, _status_bytes(code, error.message, error.reason, metadata)
+    return code, message, _status_bytes(code, message, error.reason, metadata)
 
 
 def status_from_failure(code: grpc.StatusCode, message: str) -> tuple[grpc.StatusCode, str, bytes]:
@@ -114,6 +115,13 @@ def error_info(error: grpc.RpcError) -> tuple[error_details_pb2.ErrorInfo, str] 
     return None
 
 
+def error_from_info(info: error_details_pb2.ErrorInfo, message: str) -> WaggleError:
+    """The error that `status_from_error` turned into this ErrorInfo and message."""
+    member = info.metadata.get("member")
+    text = message if member is None else message.removeprefix(f"{member}: ")
+    return ERROR_BY_REASON.get(info.reason, InternalError)(text, member=member)
+
+
 def error_from_rpc(error: grpc.RpcError) -> WaggleError | RpcFailure:
     """Turn a failed call back into the typed error that the service raised.
 
@@ -126,5 +134,4 @@ def error_from_rpc(error: grpc.RpcError) -> WaggleError | RpcFailure:
     found = error_info(error)
     if found is None or (found[0].reason == InternalError.reason and code is not grpc.StatusCode.INTERNAL):
         return RpcFailure(code, call.details() or code.name)
-    info, message = found
-    return ERROR_BY_REASON.get(info.reason, InternalError)(message, member=info.metadata.get("member"))
+    return error_from_info(*found)

@@ -76,6 +76,17 @@ def test_credential_request_id_and_deadline_travel_with_the_call(port: int, back
     assert 0 < backend.time_remaining_s < 11  # the wire rounds a deadline up a little
 
 
+def test_health_does_not_wait_as_long_as_other_routes(port: int, backend: ScriptedBackend) -> None:
+    """A probe hears within two seconds, in the documented envelope, that what answers it is away."""
+    assert fetch(port, request_bytes("GET", "/health")).status == 200
+    assert backend.time_remaining_s is not None
+    assert 0 < backend.time_remaining_s < 3  # the wire rounds a deadline up a little
+    backend.stop()
+    response = fetch(port, request_bytes("GET", "/health"))
+    assert (response.status, response.code) == (500, "internal_error")
+    assert response.headers["cache-control"] == "no-store"
+
+
 def test_an_unusable_request_id_is_replaced(port: int, backend: ScriptedBackend) -> None:
     """Every call has an id; one that could break a log line is not taken over."""
     response = fetch(port, request_bytes("GET", "/health", headers=('X-Request-Id: a"b c',)))

@@ -12,7 +12,7 @@ from services.gateway.settings import HttpLimits
 from tests.harness.raw_http import RawConnection, RawResponse, chunked_bytes, request_bytes
 from tests.harness.running_gateway import ScriptedBackend, running_gateway
 
-LIMITS = HttpLimits(drain_s=2.0)
+LIMITS = HttpLimits(linger_s=15.0, drain_s=2.0)
 IMPATIENT = HttpLimits(header_timeout_s=0.4, body_timeout_s=0.4, idle_timeout_s=0.6, drain_s=2.0)
 
 QUERY = "/api/v1/memory/query"
@@ -145,6 +145,32 @@ def test_one_byte_more_is_413_and_never_a_reset(
     assert response.headers["connection"] == "close"
     assert connection.is_closed_by_server()
     assert backend.requests == []
+    assert_serves(port)
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_body_far_over_the_limit_is_413_and_never_a_broken_pipe(port: int, is_chunked: bool) -> None:
+    """An ordinary client sends all of its 30 MB before it reads, and sees the answer then."""
+    body = bytes(30_000_000)
+    with RawConnection(port) as ordinary:
+        if is_chunked:
+            head = request_bytes(
+                "POST", SEARCH, headers=("Transfer-Encoding: chunked", "Content-Type: application/json")
+            )
+            ordinary.send(head + chunked_bytes(body, 1_000_000))
+        else:
+            ordinary.send(request_bytes("POST", SEARCH, body))
+        assert_refused(ordinary.receive(), 413, "invalid_request")
+        assert ordinary.is_closed_by_server()
+    assert_serves(port)
+
+
+def test_an_endless_body_is_not_read_for_ever(port: int) -> None:
+    """What is thrown away is bounded: a client that never stops sending is cut off."""
+    with RawConnection(port) as endless:
+        endless.send(request_bytes("POST", QUERY, headers=("Content-Length: 99999999999",)))
+        with pytest.raises(OSError):
+            endless.send(bytes(200_000_000))
     assert_serves(port)
 
 
@@ -335,9 +361,20 @@ def test_unknown_routes_and_methods_have_the_envelope(
     connection.send(request_bytes(method, path))
     response = connection.receive()
     assert_refused(response, status, code)
-    assert ("allow" in response.headers) == (status == 405)
+    allowed = response.headers.get("allow", "")
+    assert (status == 405) == bool(allowed)
+    assert (allowed or "GET /openapi.json") in response.json["error"]["message"]
     connection.send(request_bytes("GET", "/health"))
     assert connection.receive().status == 200
+
+
+def test_a_review_with_its_version_outside_is_told_where_it_belongs(connection: RawConnection) -> None:
+    """The one route whose contract_version stands inside of the command says so."""
+    body = json.dumps({"contract_version": 1, "scope": DOCUMENTS[QUERY]["scope"], "command": {}}).encode()
+    connection.send(request_bytes("POST", "/api/v1/memory/reviews", body))
+    response = connection.receive()
+    assert_refused(response, 400, "invalid_request")
+    assert "contract_version: unknown member; it belongs in command" == response.json["error"]["message"]
 
 
 def test_a_head_request_is_405_without_a_body(connection: RawConnection) -> None:

@@ -211,3 +211,18 @@ def test_hostile_names_are_quoted_and_shortened() -> None:
     refusal = refusal_of("Everything", json.dumps({name: 1}))
     assert len(str(refusal)) < 150
     assert "\n" not in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "said"),
+    [
+        ("Everything", '{"id":"x"}', "id: unknown member; it belongs in inner"),
+        ("Presence", '{"id":"x","plain":""}', "id: unknown member; it belongs in inner"),
+        ("Everything", '{"inner":{"id":"","name":"x"}}', "inner.name: unknown member"),
+        ("Everything", '{"nowhere":1}', "nowhere: unknown member"),
+        ("Tree", '{"children":[{"id":"x"}]}', "children[0].id: unknown member"),
+    ],
+)
+def test_a_member_that_stands_a_level_too_high_is_told_where_it_belongs(name: str, document: str, said: str) -> None:
+    """Only where a member beside it has one of that name; nothing is guessed."""
+    assert said == str(refusal_of(name, document))

@@ -87,3 +87,13 @@ def test_two_routes_for_one_request_are_a_fault() -> None:
         Router([("GET", "/a/{b}", 1), ("GET", "/a/{b}", 2)])
     with pytest.raises(AmbiguousRoute):
         Router([("GET", "/a", 1), ("GET", "/a", 2)])
+
+
+def test_refusals_say_what_would_be_right(router: Router[str]) -> None:
+    """Another method names those that the path has; an unknown path names the document of all routes."""
+    with pytest.raises(WrongMethod, match=r"^this route takes GET or POST$"):
+        router.find("DELETE", b"/api/v1/credentials")
+    with pytest.raises(WrongMethod, match=r"^this route takes POST$"):
+        router.find("GET", b"/api/v1/credentials/x/rotate")
+    with pytest.raises(RouteNotFound, match=r"GET /openapi\.json"):
+        router.find("GET", b"/")

@@ -82,6 +82,20 @@ def test_a_status_carries_an_error_info_of_the_domain_waggle() -> None:
     assert (info.domain, info.reason, dict(info.metadata)) == ("waggle", "invalid_request", {"member": "limit"})
 
 
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (errors.InvalidRequest("too large", member="query.limit"), "query.limit: too large"),
+        (errors.RecordNotFound("no such record", member="record_id"), "record_id: no such record"),
+        (errors.Forbidden("the credential lacks the capability memory_read"), None),
+    ],
+)
+def test_grpc_callers_read_the_sentence_that_http_callers_read(error: errors.WaggleError, text: str | None) -> None:
+    """`details()` names the member at fault; the message inside of the details is the same, as clients demand."""
+    _, message, details = status_from_error(error)
+    assert (text or error.message) == message == str(error) == status_pb2.Status.FromString(details).message
+
+
 @pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED])
 def test_a_call_that_failed_without_a_reason_keeps_its_code(code: grpc.StatusCode) -> None:
     """A service that cannot be reached, and storage's conflict, are not documented errors."""
