@@ -19,8 +19,7 @@ from services.consolidation.query_jobs import query_jobs
 from services.consolidation.read_job_context import read_job_context
 from services.domain import keys
 from services.domain.lease import LeaseClaim
-from services.identity.authority import bearer_token
-from services.identity.tokens import Token
+from services.identity.call_token import call_token
 from services.runtime.identifiers import new_uuid
 from services.workspace.messages import scope_from_message
 from waggle.consolidation.v1 import consolidation_service_pb2, consolidation_service_pb2_grpc
@@ -41,7 +40,7 @@ class ConsolidationServicer(consolidation_service_pb2_grpc.ConsolidationServiceS
         command = command_from_message(request.operation)
         new_ids = [new_uuid() for _ in range(command.new_id_count)]
         keyed = keyed_command(request.idempotency_key, command, new_ids=new_ids)
-        receipt = self._access.execute(_token(context), scope_from_message(request.scope), keyed)
+        receipt = self._access.execute(call_token(context), scope_from_message(request.scope), keyed)
         return consolidation_service_pb2.ExecuteConsolidationCommandResponse(
             contract_version=1, receipt=receipt_message(receipt)
         )
@@ -52,7 +51,7 @@ class ConsolidationServicer(consolidation_service_pb2_grpc.ConsolidationServiceS
         """Read a job and how it stands."""
         job_id = request.job_id
         inspection = self._access.read(
-            _token(context),
+            call_token(context),
             scope_from_message(request.scope),
             lambda jobs, _principal: inspect_job(jobs, job_id),
             partition_keys=self._access.job_and_sources(job_id),
@@ -67,7 +66,7 @@ class ConsolidationServicer(consolidation_service_pb2_grpc.ConsolidationServiceS
         """Read a job as one command left it."""
         job_id, revision = request.job_id, request.revision
         job, receipt = self._access.read(
-            _token(context),
+            call_token(context),
             scope_from_message(request.scope),
             lambda jobs, _principal: jobs.history(job_id, revision),
             partition_keys=lambda subject_id: [keys.job_history_key(subject_id, job_id, revision)],
@@ -82,7 +81,7 @@ class ConsolidationServicer(consolidation_service_pb2_grpc.ConsolidationServiceS
         """Walk the caller's jobs by id."""
         query = request.query
         page = self._access.read(
-            _token(context),
+            call_token(context),
             scope_from_message(request.scope),
             lambda jobs, _principal: query_jobs(
                 jobs,
@@ -103,7 +102,7 @@ class ConsolidationServicer(consolidation_service_pb2_grpc.ConsolidationServiceS
         """Read the sources of a running job."""
         job_id, expected_revision, fence = request.job_id, request.expected_revision, request.fence
         found = self._access.read(
-            _token(context),
+            call_token(context),
             scope_from_message(request.scope),
             lambda jobs, principal: read_job_context(
                 jobs, job_id, expected_revision, LeaseClaim(principal.credential_id, fence)
@@ -114,7 +113,3 @@ class ConsolidationServicer(consolidation_service_pb2_grpc.ConsolidationServiceS
         return consolidation_service_pb2.ReadJobContextResponse(
             contract_version=1, scope=request.scope, context=context_message(found, fence)
         )
-
-
-def _token(context: grpc.ServicerContext) -> Token:
-    return bearer_token(context.invocation_metadata())

@@ -18,8 +18,7 @@ from services.consolidation.job_partition import JobPartition
 from services.consolidation.query_jobs import JobPlace, query_company_jobs
 from services.domain import keys
 from services.domain.receipts import CONSOLIDATION_FAMILY, Receipt
-from services.identity.authority import bearer_token
-from services.identity.tokens import Token
+from services.identity.call_token import call_token
 from services.runtime.fault_points import fault_point
 from services.workspace.company_access import CompanyAccess, CompanyVisit
 from services.workspace.messages import workspace_message
@@ -40,7 +39,7 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
         query = request.query
         after = JobPlace(query.after.owner_id, query.after.job_id) if query.HasField("after") else None
         workspace, page = self._access.visit(
-            _token(context),
+            call_token(context),
             request.workspace_id,
             lambda visit: query_company_jobs(
                 visit.partition,
@@ -64,7 +63,7 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
         """Read a job and how it stands."""
         owner_id, job_id = request.owner_id, request.job_id
         workspace, inspection = self._access.visit(
-            _token(context),
+            call_token(context),
             request.workspace_id,
             lambda visit: inspect_job(JobPartition(visit.partition, owner_id), job_id),
             partition_keys=[keys.job_key(owner_id, job_id)],
@@ -83,7 +82,7 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
         """Read a job as one command left it."""
         owner_id, job_id, revision = request.owner_id, request.job_id, request.revision
         workspace, (job, receipt) = self._access.visit(
-            _token(context),
+            call_token(context),
             request.workspace_id,
             lambda visit: JobPartition(visit.partition, owner_id).history(job_id, revision),
             partition_keys=[keys.job_history_key(owner_id, job_id, revision)],
@@ -109,7 +108,7 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
             return receipt
 
         workspace, receipt = self._access.visit(
-            _token(context),
+            call_token(context),
             request.workspace_id,
             run,
             partition_keys=[
@@ -124,7 +123,3 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
             workspace=workspace_message(workspace),
             receipt=receipt_message(receipt),
         )
-
-
-def _token(context: grpc.ServicerContext) -> Token:
-    return bearer_token(context.invocation_metadata())

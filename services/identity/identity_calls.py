@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import grpc
 
 from services.domain.scope import IDENTITY_PARTITION
-from services.identity.authority import Authority, GlobalPrincipal, Principal, bearer_token, token_keys
+from services.identity.authority import Authority, GlobalPrincipal, Principal, token_keys
+from services.identity.call_token import call_token
 from services.identity.directory_page import LIMIT_DEFAULT
 from services.storage.contract import Store
 from services.storage.transaction import Transaction, run_transaction
@@ -49,7 +50,7 @@ class IdentityCalls:
         Raises:
             WaggleError: The documented refusal.
         """
-        token = bearer_token(context.invocation_metadata())
+        token = call_token(context)
 
         def run(transaction: Transaction) -> T:
             found = committed(transaction)
@@ -74,7 +75,7 @@ class IdentityCalls:
 
         The other arguments are those of `company`.
         """
-        token = bearer_token(context.invocation_metadata())
+        token = call_token(context)
 
         def run(transaction: Transaction) -> T:
             found = committed(transaction)

@@ -8,7 +8,8 @@ import grpc
 
 from services.domain import keys
 from services.domain.scope import IDENTITY_PARTITION
-from services.identity.authority import Authority, bearer_token, token_keys
+from services.identity.authority import Authority, token_keys
+from services.identity.call_token import call_token
 from services.identity.convert import credential_message, scope_authority_from, spec_from
 from services.identity.credential_commands import (
     CredentialCommand,
@@ -59,7 +60,7 @@ class IdentityServicer(pb_grpc.IdentityServiceServicer):
 
     def GetIdentity(self, request: pb.GetIdentityRequest, context: grpc.ServicerContext) -> pb.GetIdentityResponse:
         """Say who the caller is. Needs no capability."""
-        token = bearer_token(context.invocation_metadata())
+        token = call_token(context)
 
         def run(transaction: Transaction) -> Credential:
             return self._authority.authorize(transaction, token).credential
@@ -82,7 +83,7 @@ class IdentityServicer(pb_grpc.IdentityServiceServicer):
         self, request: pb.ListCredentialsRequest, context: grpc.ServicerContext
     ) -> pb.ListCredentialsResponse:
         """Read one page of the caller's company."""
-        token = bearer_token(context.invocation_metadata())
+        token = call_token(context)
         limit = request.limit if request.HasField("limit") else LIMIT_DEFAULT
         cursor = request.cursor if request.HasField("cursor") else None
 
@@ -103,7 +104,7 @@ class IdentityServicer(pb_grpc.IdentityServiceServicer):
         self, request: pb.GetCredentialRequest, context: grpc.ServicerContext
     ) -> pb.GetCredentialResponse:
         """Read one credential of the caller's company."""
-        token = bearer_token(context.invocation_metadata())
+        token = call_token(context)
 
         def run(transaction: Transaction) -> Credential:
             principal = self._authority.authorize(transaction, token, capabilities=_ADMIN)
@@ -151,7 +152,7 @@ class IdentityServicer(pb_grpc.IdentityServiceServicer):
         )
 
     def _changed(self, context: grpc.ServicerContext, command: CredentialCommand) -> credentials_pb2.Credential:
-        token = bearer_token(context.invocation_metadata())
+        token = call_token(context)
 
         def run(transaction: Transaction) -> Credential:
             committed = committed_change(transaction, command)

@@ -18,13 +18,17 @@ from services.memory.convert_requests import (
     restore_relation_from_message,
     retire_relation_from_message,
     review_relation_from_message,
-    space_from_message,
     update_record_from_message,
 )
 from services.memory.execute_command import KeyedCommand, keyed_command
 from services.memory.import_commands import CreatedBy, ImportItem, RecordRef
 from services.runtime.identifiers import new_uuid
-from services.workspace.messages import kind_from_number, provenance_from_message, source_ref_from_message
+from services.workspace.messages import (
+    kind_from_number,
+    provenance_from_message,
+    source_ref_from_message,
+    space_from_message,
+)
 from waggle.memory.v1 import import_service_pb2 as pb
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from services.domain.embeddings import Space, vector_from_numbers
-from services.domain.errors import EmbeddingDimensionLimit, InvalidRequest
+from services.domain.embeddings import vector_from_numbers
+from services.domain.errors import InvalidRequest
 from services.domain.records import (
     Content,
     Derivation,
     Disposition,
-    EpisodeType,
     RecordInput,
     check_record_input,
 )
@@ -43,8 +42,14 @@ from services.memory.query_records_ordered import (
 )
 from services.memory.record_filter import RecordFilter
 from services.runtime.common_messages import words_by_number
-from services.workspace.messages import kind_from_number, provenance_from_message, source_ref_from_message
-from waggle.common.v1 import embeddings_pb2, records_pb2, relations_pb2
+from services.workspace.messages import (
+    episode_type_from_message,
+    kind_from_number,
+    provenance_from_message,
+    source_ref_from_message,
+    space_from_message,
+)
+from waggle.common.v1 import records_pb2, relations_pb2
 from waggle.memory.v1 import (
     commands_pb2,
     company_memory_service_pb2,
@@ -54,16 +59,8 @@ from waggle.memory.v1 import (
     reviews_pb2,
 )
 
-_EPISODE_TYPES = words_by_number(records_pb2.StandardEpisodeType.DESCRIPTOR)
 _DISPOSITIONS = cast(dict[int, Disposition], words_by_number(records_pb2.Disposition.DESCRIPTOR))
 _ORDERS = cast(dict[int, Order], words_by_number(reads_pb2.RecordOrder.DESCRIPTOR))
-
-
-def episode_type_from_message(message: records_pb2.EpisodeType) -> EpisodeType:
-    """A standard word, or {"Custom": name}."""
-    if message.WhichOneof("kind") == "custom":
-        return {"Custom": message.custom}
-    return _EPISODE_TYPES[message.standard]
 
 
 def record_input_from_message(message: records_pb2.RecordInput, *, member: str) -> RecordInput:
@@ -138,17 +135,6 @@ def record_command_from_message(message: commands_pb2.MemoryOperation) -> Record
                     derivation.evidence_ref,
                 ),
             )
-
-
-def space_from_message(message: embeddings_pb2.EmbeddingSpace, *, dimensions_max: int, member: str) -> Space:
-    """An embedding space.
-
-    Raises:
-        EmbeddingDimensionLimit: Its dimensions are above the operator's ceiling.
-    """
-    if message.dimensions > dimensions_max:
-        raise EmbeddingDimensionLimit(f"must be at most {dimensions_max}", member=f"{member}.dimensions")
-    return Space(message.provider, message.model, message.revision, message.dimensions)
 
 
 def attach_embedding_from_message(

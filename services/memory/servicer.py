@@ -5,9 +5,9 @@ from __future__ import annotations
 import grpc
 
 from services.domain import keys
+from services.identity.call_token import call_token
 from services.memory.access import PartitionAccess
 from services.memory.batch_read_records import batch_read_records
-from services.memory.calls import call_token, new_command
 from services.memory.convert_answers import (
     diagnosis_message,
     memory_receipt_message,
@@ -26,6 +26,7 @@ from services.memory.convert_requests import (
 )
 from services.memory.diagnose_eligibility import diagnose_eligibility
 from services.memory.get_record import get_record
+from services.memory.new_command import new_command
 from services.memory.query_records import SCAN_LIMIT_DEFAULT, query_records
 from services.memory.query_records_ordered import query_records_ordered
 from services.memory.read_review import read_review

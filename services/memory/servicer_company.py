@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 
 from services.domain import keys
-from services.memory.calls import call_token
+from services.identity.call_token import call_token
 from services.memory.convert_answers import inspection_message, relation_history_message
 from services.memory.convert_company import (
     entry_message,

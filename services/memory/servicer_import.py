@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import grpc
 
 from services.domain.errors import InvalidRequest, WaggleError
+from services.identity.call_token import call_token
 from services.memory.access import PartitionAccess
-from services.memory.calls import call_token
 from services.memory.convert_import import import_item_from_message
 from services.memory.import_batches import BATCH_COMMANDS_DEFAULT, gather_batches, read_ahead
 from services.memory.import_commands import ImportItem, ImportOutcome, ImportRefused, refused_item

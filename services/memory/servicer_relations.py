@@ -6,11 +6,12 @@ import grpc
 
 from services.domain import keys
 from services.domain.scope import Scope
+from services.identity.call_token import call_token
 from services.memory.access import PartitionAccess
-from services.memory.calls import call_token, new_command
 from services.memory.convert_answers import inspection_message, relation_history_message
 from services.memory.convert_requests import relation_command_from_message
 from services.memory.inspect_relation import inspect_relation
+from services.memory.new_command import new_command
 from services.memory.read_relation import read_relation
 from services.memory.read_relation_revision import read_relation_revision
 from services.runtime.common_messages import relation_message

@@ -6,9 +6,8 @@ from typing import Final, cast
 
 from services.domain.canonical_json import canonical_bytes
 from services.domain.embeddings import Float32Vector, Space, vector_from_numbers
-from services.domain.errors import EmbeddingDimensionLimit, RetrievalScanLimit
+from services.domain.errors import RetrievalScanLimit
 from services.domain.relations import RELATION_KINDS, RelationKind
-from services.domain.scope import Scope, Visibility
 from services.retrieval.affinity import EMBEDDING_BYTES_MAX
 from services.retrieval.graph_search import GraphQuery
 from services.retrieval.profiles import (
@@ -23,7 +22,7 @@ from services.retrieval.tokenizer import query_terms
 from services.retrieval.traversal import Direction, Expansion
 from services.retrieval.view import Filter
 from services.runtime.common_messages import words_by_number
-from waggle.common.v1 import records_pb2, relations_pb2, scope_pb2
+from services.workspace.messages import episode_type_from_message, kind_from_number, space_from_message
 from waggle.retrieval.v1 import graph_search_pb2, profiles_pb2, searches_pb2, traversal_pb2
 
 SCAN_LIMIT_DEFAULT: Final = 10_000
@@ -31,9 +30,6 @@ MIN_SCORE_DEFAULT: Final = -1.0
 ANCESTRY_DEPTH_DEFAULT: Final = 4
 NODE_LIMIT_DEFAULT: Final = 128
 
-_VISIBILITIES = cast(dict[int, Visibility], words_by_number(scope_pb2.Visibility.DESCRIPTOR))
-_EPISODE_TYPES = words_by_number(records_pb2.StandardEpisodeType.DESCRIPTOR)
-_KINDS = cast(dict[int, RelationKind], words_by_number(relations_pb2.RelationKind.DESCRIPTOR))
 _DIRECTIONS = cast(dict[int, Direction], words_by_number(traversal_pb2.TraversalDirection.DESCRIPTOR))
 _HYBRID_VERSIONS = cast(dict[int, HybridRankingVersion], words_by_number(profiles_pb2.HybridRankingVersion.DESCRIPTOR))
 _GRAPH_VERSIONS = cast(dict[int, GraphRankingVersion], words_by_number(profiles_pb2.GraphRankingVersion.DESCRIPTOR))
@@ -42,24 +38,11 @@ FlatQuery = searches_pb2.SemanticQuery | searches_pb2.LexicalQuery | searches_pb
 BoundedQuery = searches_pb2.LexicalQuery | searches_pb2.HybridQuery | graph_search_pb2.GraphQuery
 
 
-def scope_from_message(message: scope_pb2.Scope) -> Scope:
-    """Scope."""
-    return Scope(
-        message.project_id,
-        message.mission_id if message.HasField("mission_id") else None,
-        message.agent_id,
-        _VISIBILITIES[message.visibility],
-    )
-
-
 def narrowing_from_message(query: FlatQuery | graph_search_pb2.GraphQuery) -> Filter:
     """The exact filters of a search."""
     episode_type = None
     if query.HasField("episode_type"):
-        wanted = query.episode_type
-        is_custom = wanted.WhichOneof("kind") == "custom"
-        value = {"Custom": wanted.custom} if is_custom else _EPISODE_TYPES[wanted.standard]
-        episode_type = canonical_bytes(value).decode()
+        episode_type = canonical_bytes(episode_type_from_message(query.episode_type)).decode()
     return Filter(episode_type, query.tag if query.HasField("tag") else None)
 
 
@@ -136,11 +119,7 @@ def _query_vector(
     settings: Settings,
     member: str,
 ) -> tuple[Space, Float32Vector]:
-    message = query.space
-    ceiling = settings.max_embedding_dimensions
-    if message.dimensions > ceiling:
-        raise EmbeddingDimensionLimit(f"must be at most {ceiling}", member=f"{member}.space.dimensions")
-    space = Space(message.provider, message.model, message.revision, message.dimensions)
+    space = space_from_message(query.space, dimensions_max=settings.max_embedding_dimensions, member=f"{member}.space")
     return space, vector_from_numbers(list(query.vector), space.dimensions, member=f"{member}.vector")
 
 
@@ -194,7 +173,7 @@ def relation_kinds_from_message(query: traversal_pb2.TypedGraphQuery) -> tuple[R
     """Kinds to walk; all when none are named."""
     if not query.HasField("relation_kinds"):
         return RELATION_KINDS
-    return tuple(_KINDS[number] for number in query.relation_kinds.kinds)
+    return tuple(map(kind_from_number, query.relation_kinds.kinds))
 
 
 def ancestry_bounds_from_message(query: traversal_pb2.AncestryQuery) -> tuple[int, int]:

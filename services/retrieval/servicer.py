@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import grpc
 
-from services.identity.authority import bearer_token
+from services.identity.call_token import call_token
 from services.retrieval import convert_answers, convert_graph, convert_requests
 from services.retrieval.access import Retrieval, RetrievalAccess
 from services.retrieval.base_selection import select_base
@@ -17,6 +17,7 @@ from services.retrieval.seed import Seed
 from services.retrieval.selection import BaseSelection
 from services.retrieval.servicer_graphs import ancestry_graph, typed_graph
 from services.retrieval.settings import Settings
+from services.workspace.messages import scope_from_message
 from waggle.retrieval.v1 import retrieval_service_pb2 as pb
 from waggle.retrieval.v1 import retrieval_service_pb2_grpc
 
@@ -149,7 +150,7 @@ class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
     ) -> pb.ListRankingProfilesResponse:
         """Publish the hybrid profiles."""
         del request
-        self._access.check(bearer_token(context.invocation_metadata()))
+        self._access.check(call_token(context))
         return self._ranking_catalog
 
     def SearchGraph(self, request: pb.SearchGraphRequest, context: grpc.ServicerContext) -> pb.SearchGraphResponse:
@@ -172,7 +173,7 @@ class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
     ) -> pb.ListGraphRankingProfilesResponse:
         """Publish the graph profiles."""
         del request
-        self._access.check(bearer_token(context.invocation_metadata()))
+        self._access.check(call_token(context))
         return self._graph_ranking_catalog
 
     def TraverseTypedGraph(
@@ -200,5 +201,5 @@ class RetrievalServicer(retrieval_service_pb2_grpc.RetrievalServiceServicer):
     def _run(
         self, request: ScopedRequest, context: grpc.ServicerContext, function: Callable[[Retrieval], Page]
     ) -> Page:
-        token = bearer_token(context.invocation_metadata())
-        return self._access.run(token, convert_requests.scope_from_message(request.scope), function)
+        token = call_token(context)
+        return self._access.run(token, scope_from_message(request.scope), function)

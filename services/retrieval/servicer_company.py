@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from services.identity.authority import bearer_token
+from services.identity.call_token import call_token
 from services.retrieval.company_access import CompanyRetrievalAccess
 from services.retrieval.servicer_graphs import ancestry_graph, typed_graph
 from services.workspace.messages import workspace_message
@@ -23,7 +23,7 @@ class CompanyRetrievalServicer(company_retrieval_service_pb2_grpc.CompanyRetriev
     ) -> pb.TraceCompanyAncestryResponse:
         """Walk from derived records to their sources."""
         workspace, graph = self._access.run(
-            bearer_token(context.invocation_metadata()),
+            call_token(context),
             request.workspace_id,
             lambda retrieval: ancestry_graph(retrieval, request.query),
         )
@@ -36,7 +36,7 @@ class CompanyRetrievalServicer(company_retrieval_service_pb2_grpc.CompanyRetriev
     ) -> pb.TraverseCompanyTypedGraphResponse:
         """Walk typed relations from given records."""
         workspace, graph = self._access.run(
-            bearer_token(context.invocation_metadata()),
+            call_token(context),
             request.workspace_id,
             lambda retrieval: typed_graph(retrieval, request.query),
         )

@@ -1,12 +1,14 @@
-"""Conversions between messages and values that the services which write to workspaces share. Nothing but conversion."""
+"""Conversions between messages and values that the services of workspaces share. Nothing but conversion."""
 
 from __future__ import annotations
 
 from typing import cast
 
 from services.domain.eligibility import DependencyWork, Failure
+from services.domain.embeddings import Space
+from services.domain.errors import EmbeddingDimensionLimit
 from services.domain.receipts import Receipt
-from services.domain.records import SourceRef
+from services.domain.records import EpisodeType, SourceRef
 from services.domain.relations import Model, Provenance, RelationKind, RelationOrigin
 from services.domain.scope import Scope, Visibility, Workspace
 from services.runtime.common_messages import (
@@ -16,10 +18,11 @@ from services.runtime.common_messages import (
     scope_message,
     words_by_number,
 )
-from waggle.common.v1 import eligibility_pb2, records_pb2, relations_pb2, scope_pb2, workspaces_pb2
+from waggle.common.v1 import eligibility_pb2, embeddings_pb2, records_pb2, relations_pb2, scope_pb2, workspaces_pb2
 from waggle.memory.v1 import memory_service_pb2, relation_service_pb2
 
 _VISIBILITIES = cast(dict[int, Visibility], words_by_number(scope_pb2.Visibility.DESCRIPTOR))
+_EPISODE_TYPES = words_by_number(records_pb2.StandardEpisodeType.DESCRIPTOR)
 _KINDS = cast(dict[int, RelationKind], words_by_number(relations_pb2.RelationKind.DESCRIPTOR))
 _ORIGINS = cast(dict[int, RelationOrigin], words_by_number(relations_pb2.RelationOrigin.DESCRIPTOR))
 _RELATION_ACTIONS = numbers_by_word(relation_service_pb2.RelationAction.DESCRIPTOR)
@@ -48,6 +51,24 @@ def workspace_message(workspace: Workspace) -> workspaces_pb2.Workspace:
         scope=scope_message(workspace.scope.as_json()),
         private_subject_id=workspace.private_subject_id,
     )
+
+
+def episode_type_from_message(message: records_pb2.EpisodeType) -> EpisodeType:
+    """A standard word, or {"Custom": name}."""
+    if message.WhichOneof("kind") == "custom":
+        return {"Custom": message.custom}
+    return _EPISODE_TYPES[message.standard]
+
+
+def space_from_message(message: embeddings_pb2.EmbeddingSpace, *, dimensions_max: int, member: str) -> Space:
+    """An embedding space.
+
+    Raises:
+        EmbeddingDimensionLimit: Its dimensions are above the operator's ceiling.
+    """
+    if message.dimensions > dimensions_max:
+        raise EmbeddingDimensionLimit(f"must be at most {dimensions_max}", member=f"{member}.dimensions")
+    return Space(message.provider, message.model, message.revision, message.dimensions)
 
 
 def source_ref_from_message(message: records_pb2.SourceRef) -> SourceRef:

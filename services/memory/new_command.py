@@ -1,23 +1,10 @@
-"""What the servicers take from a call beside its message."""
+"""A command as it came with a call."""
 
 from __future__ import annotations
 
-import grpc
-
-from services.identity.authority import bearer_token
-from services.identity.tokens import Token
 from services.memory.commands import Command
 from services.memory.execute_command import KeyedCommand, keyed_command
 from services.runtime.identifiers import new_uuid
-
-
-def call_token(context: grpc.ServicerContext) -> Token:
-    """The caller's token.
-
-    Raises:
-        Unauthorized: The call carries none, or more than one.
-    """
-    return bearer_token(context.invocation_metadata())
 
 
 def new_command(idempotency_key: str, command: Command, member: str = "") -> KeyedCommand:
