@@ -72,9 +72,15 @@ def prepared(world: JobWorld, name: str) -> Command:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_replay_after_everything_has_changed(world: JobWorld, name: str) -> None:
-    """The original receipt is answered after source changes, restart, expiry and by another credential; no effect."""
+    """The original receipt is answered, without any effect, whatever has come since and to whichever credential.
+
+    Since then: later revisions, a terminal status, a changed source, a restart and expiry.
+    """
     command = prepared(world, name)
     receipt = world.run(command, "K")
+    job = world.job(receipt["job_id"])
+    if job.status in ("ready", "running"):
+        world.run(CancelJob(job.job_id, job.revision, "over"))
     world.execute(DeleteRecord(world.sources[0].record_id, 1))
     world.clock.ms += 10 * LEASE_MS
     world.traffic.reopen()

@@ -120,15 +120,20 @@ def test_fence_of_an_earlier_attempt(world: JobWorld, verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", COMMAND_VERBS)
-def test_lease_that_ends_between_check_and_commit(world: JobWorld, verb: str) -> None:
-    """A command that was right when it looked, and waited past the end, is refused and has no effect."""
+@pytest.mark.parametrize("waited_ms", [1, 2, 3])
+def test_lease_that_ends_between_check_and_commit(world: JobWorld, verb: str, waited_ms: int) -> None:
+    """A command that was right when it looked is judged by the clock of its commit: at T - 1 it holds, from T not."""
     job_id, fence = world.running_job()
-    world.clock.ms += LEASE_MS - 1
+    world.clock.ms += LEASE_MS - 2
 
-    def pass_the_end() -> None:
-        world.clock.ms += 1
+    def wait() -> None:
+        world.clock.ms += waited_ms
 
-    world.traffic.before_commit = pass_the_end
+    world.traffic.before_commit = wait
+    if waited_ms < 2:
+        HOLDER_VERBS[verb](world, job_id, fence)
+        assert world.job(job_id).revision == 3
+        return
     assert reason_of(lambda: HOLDER_VERBS[verb](world, job_id, fence)) == "revision_conflict"
     assert world.job(job_id).revision == 2
     assert world.inspect(job_id).recoverable
@@ -185,11 +190,32 @@ def test_expired_lease_is_never_revived(world: JobWorld) -> None:
     assert reason_of(lambda: world.renew(job_id, fence)) == "revision_conflict"
 
 
-def test_clock_of_the_host_that_jumps_back(world: JobWorld) -> None:
-    """The store's clock never goes backwards, so a lease that has ended stays ended."""
+@pytest.mark.parametrize("verb", HOLDER_VERBS)
+def test_clock_of_the_host_that_jumps_back(world: JobWorld, verb: str) -> None:
+    """The store's clock never goes backwards, so a lease that has ended stays ended, and only recovery is accepted."""
     job_id, fence = world.running_job()
     world.clock.ms += LEASE_MS
     assert world.inspect(job_id).recoverable
-    world.clock.ms -= LEASE_MS
-    assert reason_of(lambda: world.publish(job_id, fence)) == "revision_conflict"
+    world.clock.ms -= 10 * LEASE_MS
+    assert reason_of(lambda: HOLDER_VERBS[verb](world, job_id, fence)) == "revision_conflict"
     assert world.inspect(job_id).recoverable
+    assert world.run(RecoverExpired(job_id, 2, "e"))["committed_at_millis"] == START_MS + LEASE_MS
+
+
+@pytest.mark.parametrize("verb", ["context", "publish", "fail"])
+def test_clock_that_jumps_back_within_the_lease(world: JobWorld, verb: str) -> None:
+    """A lease is not lost to a host whose clock goes back before the claim; it lasts until that clock has caught up."""
+    job_id, fence = world.running_job()
+    world.clock.ms -= 10 * LEASE_MS
+    assert reason_of(lambda: world.run(RecoverExpired(job_id, 2, "e"))) == "revision_conflict"
+    HOLDER_VERBS[verb](world, job_id, fence)
+
+
+def test_renewal_while_the_clock_stands(world: JobWorld) -> None:
+    """After a jump back the store's clock stands, a renewal gains nothing and is refused, and the lease goes on."""
+    job_id, fence = world.running_job()
+    world.clock.ms -= LEASE_MS
+    assert reason_of(lambda: world.renew(job_id, fence)) == "revision_conflict"
+    world.clock.ms = START_MS + 1
+    world.renew(job_id, fence)
+    assert world.job(job_id).attempts[-1].lease.expires_at_millis == START_MS + 1 + LEASE_MS

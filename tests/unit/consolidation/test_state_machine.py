@@ -154,6 +154,17 @@ def test_cancel_a_ready_job(world: JobWorld) -> None:
     assert (job.status, job.attempts, job.revision) == ("cancelled", (), 2)
 
 
+def test_cancel_between_attempts(world: JobWorld) -> None:
+    """A ready job that has failed before keeps that attempt as it was closed."""
+    job_id, fence = world.running_job()
+    world.fail(job_id, fence)
+    before = world.job(job_id)
+    world.clock.ms += 1
+    world.run(CancelJob(job_id, 3, "why"))
+    after = world.job(job_id)
+    assert (after.status, after.attempts, after.modified_at_millis) == ("cancelled", before.attempts, START_MS + 1)
+
+
 def test_cancel_a_running_job(world: JobWorld) -> None:
     """Cancelling closes the attempt with an unknown outcome, and its holder can no longer publish."""
     job_id, fence = world.running_job()
