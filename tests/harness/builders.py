@@ -53,6 +53,21 @@ def provenance_json(**members: Any) -> dict[str, Any]:
     }
 
 
+def job_spec_json(*sources: dict[str, Any], **members: Any) -> dict[str, Any]:
+    """Return what a job over these sources asks for."""
+    return {
+        "sources": list(sources),
+        "objective": "link what belongs together",
+        "policy_ref": "policy:1",
+        "extractor": provenance_json(),
+        "max_relations": 4,
+        "max_attempts": 2,
+        "lease_millis": 60_000,
+        "max_attempt_millis": 600_000,
+        **members,
+    }
+
+
 def reference(record_id: str, revision: int = 1) -> dict[str, Any]:
     """Return a record reference."""
     return {"record_id": record_id, "revision": revision}
