@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services.domain import limits
-from services.domain.eligibility import DependencyWork, Failure, judge_evidence
+from services.domain.eligibility import BOUND_REASONS, DependencyWork, Failure, judge_evidence
 from services.domain.errors import InvalidRequest, RevisionConflict
 from services.domain.records import SourceRef
 from services.workspace.partition import MemoryPartition, StoredRecord
-
-_BOUND_REASONS = frozenset({"depth_limit", "node_limit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def current_manifest(memory: MemoryPartition, sources: Sequence[SourceRef], *, m
     examination = examine_manifest(memory, sources)
     failure = examination.failure
     if failure is not None:
-        if failure.reason in _BOUND_REASONS:
+        if failure.reason in BOUND_REASONS:
             raise InvalidRequest(f"the ancestry of the sources breaks a bound: {failure.reason}", member=member)
         raise RevisionConflict(f"a source is not current and eligible: {failure.reason}", member=member)
     found = [memory.stored_record(source.record_id) for source in sources]

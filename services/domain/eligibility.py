@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from services.domain import limits
 from services.domain.errors import InvalidRequest
@@ -29,6 +29,11 @@ FailureReason = Literal[
     "depth_limit",
     "node_limit",
 ]
+
+
+BOUND_REASONS: Final[frozenset[FailureReason]] = frozenset({"dependency_cycle", "depth_limit", "node_limit"})
+"""What the sources are too many, too deep or too entangled for. A command that asks for it is `invalid_request`; every
+other reason is about the present state of a source."""
 
 
 class RecordReader(Protocol):

@@ -30,7 +30,8 @@ def assert_relation(
 
     Raises:
         RevisionConflict: An endpoint or evidence source is missing, not eligible, or has another revision.
-        InvalidRequest: The temporal order is wrong, a bound on bytes is passed, or the dependency work is spent.
+        InvalidRequest: The temporal order is wrong, a bound on bytes or on the evidence is passed, or the dependency
+            work is spent.
     """
     value, now_ms = command.relation, partition.now_ms
     source, target = check_endpoints(partition, value)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from services.domain.eligibility import Failure, judge_record
+from services.domain.eligibility import BOUND_REASONS, Failure, judge_record
 from services.domain.errors import InvalidRequest, RecordNotFound, RevisionConflict, WaggleError
 from services.domain.receipts import Receipt, record_receipt
 from services.domain.records import Author, Derivation, Record, RecordState
 from services.memory.commands import DeriveRecord
 from services.workspace.partition import MemoryPartition
-
-_BOUND_REASONS = frozenset({"dependency_cycle", "depth_limit", "node_limit"})
 
 
 def derive_record(
@@ -47,7 +45,7 @@ def derive_record(
 
 
 def _refusal(failure: Failure, derivation: Derivation) -> WaggleError:
-    if failure.reason in _BOUND_REASONS:
+    if failure.reason in BOUND_REASONS:
         return InvalidRequest(f"the ancestry breaks a bound: {failure.reason}", member="derivation.sources")
     direct = [source.record_id for source in derivation.sources]
     if failure.reason in ("source_missing", "deleted") and failure.record_id in direct:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.domain import limits
-from services.domain.eligibility import judge_evidence
+from services.domain.eligibility import BOUND_REASONS, judge_evidence
 from services.domain.errors import InvalidRequest, RevisionConflict
 from services.domain.relations import RelationInput, judge_endpoint
 from services.workspace.partition import MemoryPartition, StoredRecord
@@ -14,7 +14,8 @@ def check_endpoints(partition: MemoryPartition, value: RelationInput) -> tuple[S
 
     Raises:
         RevisionConflict: An endpoint or evidence source is missing, not eligible, or has another revision.
-        InvalidRequest: The endpoints have more than 8 MiB together, or the dependency work is spent.
+        InvalidRequest: The endpoints have more than 8 MiB together, the evidence sources and what they stand on are
+            more than 64 records or deeper than 8 edges, or the dependency work is spent.
     """
     partition.load_ancestry(reference.record_id for reference in (value.source, value.target, *value.evidence_sources))
     cache = partition.dependency_cache()
@@ -27,6 +28,8 @@ def check_endpoints(partition: MemoryPartition, value: RelationInput) -> tuple[S
         found.append(stored)
     check_endpoint_bytes(*found)
     failure = judge_evidence(value.evidence_sources, cache, partition.now_ms)
+    if failure is not None and failure.reason in BOUND_REASONS:
+        raise InvalidRequest(f"the evidence breaks a bound: {failure.reason}", member="relation.evidence_sources")
     if failure is not None:
         raise RevisionConflict("an evidence source is not current and eligible", member="relation.evidence_sources")
     return found[0], found[1]

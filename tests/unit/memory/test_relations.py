@@ -368,6 +368,33 @@ def test_evidence_walk_counts_depth_from_each_source(world: MemoryWorld, pair: t
     assert is_served(world, asserted(world, relation_input(*pair, evidence_sources=(source,))))
 
 
+def test_too_much_evidence_is_a_bad_request(world: MemoryWorld, pair: tuple[SourceRef, SourceRef]) -> None:
+    """64 records in one combined walk are evidence; one more is 400 as on derive, though each of them is eligible."""
+    groups = []
+    for _ in range(4):
+        leaves = [world.create() for _ in range(15)]
+        receipt = world.execute(DeriveRecord(record_input(), derivation(*leaves)))
+        groups.append(SourceRef(receipt["record_id"], 1))
+    assert is_served(world, asserted(world, relation_input(*pair, evidence_sources=tuple(groups))))
+    one_more = world.create()
+    before = world.rows()
+    with pytest.raises(InvalidRequest) as refused:
+        asserted(world, relation_input(*pair, evidence_sources=(*groups, one_more)))
+    assert "operation.relation.evidence_sources" == refused.value.member
+    assert before == world.rows()
+
+
+def test_evidence_that_changed_is_a_conflict_whatever_its_size(
+    world: MemoryWorld, pair: tuple[SourceRef, SourceRef]
+) -> None:
+    """What is wrong with the state of a source stays 409."""
+    source = world.create()
+    world.execute(ReviewRecord(source.record_id, 1, "approved", "ref"))
+    with pytest.raises(RevisionConflict) as refused:
+        asserted(world, relation_input(*pair, evidence_sources=(source,)))
+    assert "operation.relation.evidence_sources" == refused.value.member
+
+
 def test_relation_values_are_bounded(world: MemoryWorld, pair: tuple[SourceRef, SourceRef]) -> None:
     """A relation or history value of more than 16 KiB is 400 and leaves nothing."""
     quotes = '"' * 2048
