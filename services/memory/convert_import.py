@@ -21,7 +21,7 @@ from services.memory.convert_requests import (
     update_record_from_message,
 )
 from services.memory.execute_command import KeyedCommand, keyed_command
-from services.memory.import_commands import CreatedBy, ImportItem, RecordRef
+from services.memory.import_commands import ImportItem, RecordRef
 from services.runtime.identifiers import new_uuid
 from services.workspace.messages import (
     kind_from_number,
@@ -80,9 +80,9 @@ def _plain(message: pb.ImportCommand, command: Command, operation: str, *reads: 
 def _ref(message: pb.ImportRef, member: str) -> RecordRef:
     match message.WhichOneof("target"):
         case "created_by":
-            return CreatedBy(message.created_by, f"{member}.created_by")
+            return RecordRef(message.created_by, member)
         case "record":
-            return source_ref_from_message(message.record)
+            return RecordRef(source_ref_from_message(message.record), member)
         case _:
             raise InvalidRequest("must be one of record, created_by", member=member)
 

@@ -16,19 +16,20 @@ from services.workspace.partition import MemoryPartition
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedBy:
-    """The record that an earlier command of the same import made.
+class RecordRef:
+    """A record that a command names.
 
     Attributes:
-        idempotency_key: Of that command.
-        member: Path of the reference inside the command that has it.
+        target: The record, or the idempotency key of the earlier command of the same import that made it.
+        member: Path of the reference inside the command that has it, for example "derive_record.sources[1]".
     """
 
-    idempotency_key: str
+    target: SourceRef | str
     member: str
 
-
-RecordRef = SourceRef | CreatedBy
+    def path_of(self, step: str) -> str:
+        """Path of what stands for `record_id` or `revision` of the record."""
+        return f"{self.member}.created_by" if isinstance(self.target, str) else f"{self.member}.record.{step}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +141,16 @@ def _import_command(
 ) -> None:
     if item.refusal is not None:
         raise item.refusal
-    keyed = item.complete([_resolved(ref, result.created, created) for ref in item.refs])
-    command = keyed.command
-    for capability in command.capabilities:
-        if capability not in capabilities:
-            raise Forbidden(f"the credential lacks the capability {capability}")
+    refs = [_resolved(ref, result.created, created) for ref in item.refs]
     try:
+        keyed = item.complete(refs)
+        command = keyed.command
+        for capability in command.capabilities:
+            if capability not in capabilities:
+                raise Forbidden(f"the credential lacks the capability {capability}")
         receipt, is_replay = execute_command(partition, author, keyed)
     except WaggleError as error:
-        error.member = _import_member(error.member)
+        error.member = _import_member(error.member, item.refs)
         raise
     result.outcomes.append(_outcome(receipt, is_replay))
     if item.family != MEMORY_FAMILY:
@@ -163,15 +165,22 @@ def _import_command(
 _IMPORT_MEMBERS = (
     ("assert_relation.relation.", "assert_relation."),
     ("derive_record.derivation.", "derive_record."),
-    ("attach_embedding.record_id", "attach_embedding.record"),
-    ("attach_embedding.record_revision", "attach_embedding.record"),
+    ("attach_embedding.record_id", "attach_embedding.record.record_id"),
+    ("attach_embedding.record_revision", "attach_embedding.record.revision"),
 )
 
 
-def _import_member(member: str | None) -> str | None:
+def _import_member(member: str | None, refs: Sequence[RecordRef]) -> str | None:
+    if member is None:
+        return None
     for alone, imported in _IMPORT_MEMBERS:
-        if member is not None and member.startswith(alone):
-            return imported + member.removeprefix(alone)
+        if member.startswith(alone):
+            member = imported + member.removeprefix(alone)
+            break
+    for ref in refs:
+        for step in ("record_id", "revision"):
+            if member == f"{ref.member}.{step}":
+                return ref.path_of(step)
     return member
 
 
@@ -181,13 +190,15 @@ def _outcome(receipt: Receipt, is_replay: bool) -> ImportOutcome:
 
 
 def _resolved(ref: RecordRef, *created: Mapping[str, SourceRef]) -> SourceRef:
-    if isinstance(ref, SourceRef):
-        return ref
+    if isinstance(ref.target, SourceRef):
+        return ref.target
     for known in created:
-        found = known.get(ref.idempotency_key)
+        found = known.get(ref.target)
         if found is not None:
             return found
-    raise InvalidRequest("no earlier command of this import made a record under this key", member=ref.member)
+    raise InvalidRequest(
+        "no earlier command of this import made a record under this key", member=ref.path_of("record_id")
+    )
 
 
 def batch_keys(subject_id: str, items: Sequence[ImportItem], created: Mapping[str, SourceRef]) -> list[bytes]:
@@ -210,7 +221,7 @@ def _item_keys(subject_id: str, item: ImportItem, created: Mapping[str, SourceRe
     yield keys.receipt_key(item.family, subject_id, item.idempotency_key)
     yield from item.reads
     for ref in item.refs:
-        known = ref if isinstance(ref, SourceRef) else created.get(ref.idempotency_key)
+        known = ref.target if isinstance(ref.target, SourceRef) else created.get(ref.target)
         if known is not None:
             yield keys.record_key(known.record_id)
             if item.space_tag is not None:

@@ -12,7 +12,7 @@ import pytest
 
 from services.domain import keys
 from services.domain.errors import RecordNotFound, WaggleError
-from services.memory.commands import CreateRecord
+from services.memory.commands import CreateRecord, DeleteRecord, UpdateRecord
 from services.memory.get_record import get_record
 from services.runtime.status import error_from_rpc
 from tests.harness.memory_messages import (
@@ -219,9 +219,29 @@ def test_a_malformed_command_does_not_hide_an_earlier_refusal(world: MemoryWorld
         (import_attach("k", by("r"), (1, 0)), "INVALID_REQUEST", "attach_embedding.vector"),
         (import_attach("k", by("r"), (1, float("nan"), 0, 0)), "INVALID_REQUEST", "attach_embedding.vector"),
         (import_attach("k", by("nobody")), "INVALID_REQUEST", "attach_embedding.record.created_by"),
-        (import_attach("k", at_absent()), "RECORD_NOT_FOUND", "attach_embedding.record"),
+        (import_attach("k", at_absent()), "RECORD_NOT_FOUND", "attach_embedding.record.record.record_id"),
+        (import_attach("k", by("gone")), "RECORD_NOT_FOUND", "attach_embedding.record.created_by"),
+        (import_attach("k", by("changed")), "REVISION_CONFLICT", "attach_embedding.record.created_by"),
         (import_derive("k", by("r"), by("nobody")), "INVALID_REQUEST", "derive_record.sources[1].created_by"),
-        (import_derive("k", by("r"), at_absent()), "RECORD_NOT_FOUND", "derive_record.sources[1].record_id"),
+        (import_derive("k", by("r"), at_absent()), "RECORD_NOT_FOUND", "derive_record.sources[1].record.record_id"),
+        (import_derive("k", by("r"), by("gone")), "REVISION_CONFLICT", "derive_record.sources"),
+        (import_assert("k", by("r"), by("r")), "INVALID_REQUEST", "assert_relation.target.created_by"),
+        (import_assert("k", at_absent(), at_absent()), "INVALID_REQUEST", "assert_relation.target.record.record_id"),
+        (
+            import_assert("k", by("r"), by("q"), evidence_sources=[at_absent(), by("q")]),
+            "INVALID_REQUEST",
+            "assert_relation.evidence_sources[1].created_by",
+        ),
+        (
+            import_assert("k", by("r"), by("q"), evidence_sources=[at_absent(), at_absent()]),
+            "INVALID_REQUEST",
+            "assert_relation.evidence_sources[1].record.record_id",
+        ),
+        (
+            import_assert("k", by("r"), by("q"), evidence_sources=[at_absent()]),
+            "REVISION_CONFLICT",
+            "assert_relation.evidence_sources",
+        ),
         (import_assert("k", by("r"), at_absent()), "REVISION_CONFLICT", "assert_relation.target"),
         (
             import_assert("k", by("r"), by("q"), kind=relations_pb2.RELATION_KIND_TEMPORAL_BEFORE),
@@ -231,7 +251,6 @@ def test_a_malformed_command_does_not_hide_an_earlier_refusal(world: MemoryWorld
         (import_attach("k", pb.ImportRef()), "INVALID_REQUEST", "attach_embedding.record"),
         (import_derive("k", by("r"), by("r")), "INVALID_REQUEST", "derive_record.sources"),
         (import_derive("k"), "INVALID_REQUEST", "derive_record.sources"),
-        (import_assert("k", by("r"), by("r")), "INVALID_REQUEST", "assert_relation.target.record_id"),
         (
             import_assert(
                 "k",
@@ -248,10 +267,18 @@ def test_a_malformed_command_does_not_hide_an_earlier_refusal(world: MemoryWorld
 def test_refusals_name_the_member(
     world: MemoryWorld, client: MemoryClient, command: pb.ImportCommand, reason: str, member: str
 ) -> None:
-    """Each bad command is refused as if sent alone, with its member, and nothing of its batch is kept."""
+    """Each bad command is refused as if sent alone, with its member, and nothing of its batch is kept.
+
+    A reference is named as the import spells it: by the key that stands there, or by the member of the record.
+    """
+    gone = world.execute(CreateRecord(record_input()), "gone")["record_id"]
+    world.execute(DeleteRecord(gone, 1))
+    changed = world.execute(CreateRecord(record_input()), "changed")["record_id"]
+    world.execute(UpdateRecord(changed, 1, record_input("other")))
     before = world.rows()
-    found = refused(world, client, import_create("r"), import_create("q"), command)
-    assert found == (2, f"ERROR_REASON_{reason}", member)
+    good = [import_create(key) for key in ("r", "q", "gone", "changed")]
+    found = refused(world, client, *good, command)
+    assert found == (4, f"ERROR_REASON_{reason}", member)
     assert world.rows() == before
 
 
