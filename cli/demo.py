@@ -25,7 +25,7 @@ from cli.connection import Gateway, Visibility, scope_json
 from cli.console import out
 from cli.demo_consolidation import show_consolidation
 from cli.demo_corpus import Corpus, choose_corpus, embedding_commands
-from cli.imports import import_commands, scope_message
+from cli.imports import counts_in_words, import_commands, scope_message
 from cli.local_vectors import LatentSpace
 from cli.search import expansion_json, print_graph_page, titles_for
 from cli.suite import MEMORY, PROCESSES, VERIFIER_KEY_FILE, find_address
@@ -152,7 +152,7 @@ def _import(data_directory: Path, key: str, corpus: Corpus, space: LatentSpace) 
         f"is named {space.space.provider}/{space.space.model}/{space.space.revision}."
     )
     again = import_commands(address, key, scope, commands, total=len(commands))
-    out.print(f"Importing it again: {again.committed} imported, {again.replayed} were there already.")
+    out.print(f"Importing it again: {counts_in_words(again.committed, again.replayed)}, that is, all of it was there.")
 
 
 def _graph_query(seed: dict[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,16 @@ def commands_from_history(
         yield command_from_relation(relation)
 
 
+def name_history_command(index: int, commits: Sequence[Commit], relations: Sequence[DerivedRelation]) -> str:
+    """Say what the command at a position of `commands_from_history` is about: a commit, or a relation of two."""
+    if index < len(commits):
+        commit = commits[index]
+        subject = (commit.message.splitlines() or ["(no message)"])[0]
+        return f"commit {commit.hash[:12]} “{subject}”"
+    relation = relations[index - len(commits)]
+    return f"relation {relation.rule} from commit {relation.source[:12]} to {relation.target[:12]}"
+
+
 def record_from_commit(commit: Commit) -> records_pb2.RecordInput:
     """Return the memory of a commit: its message, who made it, and the files that it touched."""
     data = {

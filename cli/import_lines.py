@@ -15,6 +15,7 @@ that the create or derive with that key made, earlier in the same file. An embed
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any, Final
 
@@ -31,6 +32,18 @@ from waggle.memory.v1 import import_service_pb2, memory_service_pb2, relation_se
 _PLACEHOLDER: Final = {"record_id": "00000000-0000-0000-0000-000000000000", "revision": 1}
 _RECORD_OPERATIONS = frozenset({"create", "update", "delete", "derive"})
 _RELATION_OPERATIONS = frozenset({"assert", "retire", "restore", "review"})
+# Where the members of an import's commands stand in a line. The first row that fits counts.
+_LINE_MEMBERS: Final = (
+    (re.compile(r"(?:create|update|delete)_record\."), "operation."),
+    (re.compile(r"(?:retire|restore|review)_relation\."), "operation."),
+    (re.compile(r"derive_record\.(?=record\b)"), "operation."),
+    (re.compile(r"derive_record\."), "operation.derivation."),
+    (re.compile(r"assert_relation\."), "operation.relation."),
+    (re.compile(r"attach_embedding\.record\.record\.revision$"), "record_revision"),
+    (re.compile(r"attach_embedding\.record\.(?:record\.)?"), ""),
+    (re.compile(r"attach_embedding\."), ""),
+)
+_REFERENCE: Final = re.compile(r"(\.(?:sources\[\d+\]|evidence_sources\[\d+\]|source|target))\.record\.")
 _GIVEN_BY_IMPORT = frozenset({"contract_version", "scope"})
 
 Reference = import_service_pb2.ImportRef
@@ -58,6 +71,15 @@ def command_from_line(line: bytes) -> Command:
         return _relation_command(value, operation)
     known = ", ".join(sorted(_RECORD_OPERATIONS | _RELATION_OPERATIONS))
     raise InvalidRequest(f"must be one of {known}", member="operation.type")
+
+
+def line_member(member: str) -> str:
+    """Spell the path of a member of an import's command as it stands in the line that the command came from."""
+    for pattern, replacement in _LINE_MEMBERS:
+        found = pattern.match(member)
+        if found:
+            return _REFERENCE.sub(r"\1.", replacement + member[found.end() :])
+    return member
 
 
 def _record_command(value: dict[str, Any], operation: dict[str, Any]) -> Command:

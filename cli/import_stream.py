@@ -26,14 +26,18 @@ class ImportRefused(Exception):
     Attributes:
         index: Zero-based position of the refused command, None when the stream itself was refused.
         reason: The documented code.
+        member: Path of the member at fault inside the command, as `ImportRefusal` spells it; empty when none is.
         message: Explanation for people.
-        committed, replayed: Commands that are durable from this import, and that were so before.
+        committed, replayed: Commands carried out by this import, and carried out before it. They are durable.
     """
 
-    def __init__(self, index: int | None, reason: str, message: str, committed: int, replayed: int) -> None:
+    def __init__(
+        self, index: int | None, reason: str, message: str, *, member: str, committed: int, replayed: int
+    ) -> None:
         super().__init__(message)
         self.index = index
         self.reason = reason
+        self.member = member
         self.message = message
         self.committed = committed
         self.replayed = replayed
@@ -44,7 +48,7 @@ class ImportResult:
     """How an import ended.
 
     Attributes:
-        committed: Commands carried out now.
+        committed: Commands carried out by this import.
         replayed: Commands that had been carried out before.
         ids: Record and relation ids in command order.
     """
@@ -83,13 +87,13 @@ def run_import(
             for response in stub.ImportCommands(_messages(scope, commands), metadata=metadata):
                 if response.WhichOneof("report") == "refusal":
                     refusal = response.refusal
-                    member = f"{refusal.member}: " if refusal.member else ""
                     raise ImportRefused(
                         refusal.index,
                         reason_word(refusal.reason),
-                        f"{member}{refusal.message}",
-                        refusal.committed,
-                        refusal.replayed,
+                        refusal.message,
+                        member=refusal.member,
+                        committed=refusal.committed,
+                        replayed=refusal.replayed,
                     )
                 progress = response.progress
                 committed, replayed = progress.committed, progress.replayed
@@ -97,7 +101,15 @@ def run_import(
                 on_progress(committed + replayed)
         except grpc.RpcError as error:
             failure = error_from_rpc(error)
-            raise ImportRefused(None, _failure_word(failure), failure.message, committed, replayed) from error
+            member = failure.member or "" if isinstance(failure, WaggleError) else ""
+            raise ImportRefused(
+                None,
+                _failure_word(failure),
+                failure.message,
+                member=member,
+                committed=committed,
+                replayed=replayed,
+            ) from error
     return ImportResult(committed, replayed, ids)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +24,10 @@ from cli.connection import (
     scope_json,
 )
 from cli.console import err, fail, out, print_json
-from cli.git_commands import commands_from_history
+from cli.git_commands import commands_from_history, name_history_command
 from cli.git_history import NoHistory, read_history
 from cli.git_rules import derive_relations
-from cli.import_lines import command_from_line
+from cli.import_lines import command_from_line, line_member
 from cli.import_stream import ImportRefused, ImportResult, run_import
 from cli.serve import DEFAULT_DATA_DIRECTORY, DataDirectory
 from cli.suite import MEMORY, NotRunning, find_address
@@ -44,6 +45,14 @@ MemoryAddressOption = Annotated[
         help="gRPC address of the memory service; default: that of the suite on --data-dir.",
     ),
 ]
+
+
+NameCommand = Callable[[int], tuple[str, Callable[[str], str]]]
+"""Zero-based position of a command -> where it comes from, and how a member of it is spelled there."""
+
+
+def _name_by_position(index: int) -> tuple[str, Callable[[str], str]]:
+    return f"command {index + 1}", str
 
 
 class _BadLine(Exception):
@@ -64,7 +73,11 @@ def git(
     visibility: VisibilityOption = Visibility.SHARED,
     as_json: JsonOption = False,
 ) -> None:
-    """Import a git history: one memory a commit, relations from recorded evidence only."""
+    """Import a git history: one memory a commit, relations from recorded evidence only.
+
+    Says how many commands were committed, that is carried out now, and
+    how many were replayed: they had been carried out before.
+    """
     try:
         commits = read_history(path)
     except NoHistory as error:
@@ -76,6 +89,7 @@ def git(
         scope_message(project, agent, mission, visibility),
         commands_from_history(commits, relations),
         total=len(commits) + len(relations),
+        name_command=lambda index: (name_history_command(index, commits, relations), str),
     )
     counts = {"commits": len(commits), "relations": len(relations)}
     _print_result(result, as_json, counts)
@@ -99,6 +113,9 @@ def file(
     memory/relations/commands and memory/embeddings, without
     contract_version and scope. "created_by": KEY stands for the record
     that an earlier line with that idempotency key created.
+
+    Says how many commands were committed, that is carried out now, and
+    how many were replayed: they had been carried out before.
     """
     try:
         with path.open("rb") as stream:
@@ -112,6 +129,7 @@ def file(
             scope_message(project, agent, mission, visibility),
             _commands_from_file(path),
             total=total,
+            name_command=lambda index: (f"{path}:{_line_number(path, index)}", line_member),
         )
     except _BadLine as error:
         fail(str(error))
@@ -131,9 +149,15 @@ def scope_message(project: str, agent: str, mission: str, visibility: Visibility
 
 
 def import_commands(
-    address: str, key: str, scope: scope_pb2.Scope, commands: Iterable[ImportCommand], *, total: int
+    address: str,
+    key: str,
+    scope: scope_pb2.Scope,
+    commands: Iterable[ImportCommand],
+    *,
+    total: int,
+    name_command: NameCommand = _name_by_position,
 ) -> ImportResult:
-    """Import with a progress bar on standard error; a refusal ends the command with the position and the reason."""
+    """Import with a progress bar on standard error; a refusal ends the command with the place and the reason."""
     if not key:
         fail("no credential: set WAGGLE_KEY or pass --key", 2)
     columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -145,14 +169,23 @@ def import_commands(
             )
         except ImportRefused as error:
             progress.stop()
-            where = "" if error.index is None else f"command {error.index + 1} of {total}: "
+            where, member = "", error.member
+            if error.index is not None:
+                place, spell = name_command(error.index)
+                where, member = f"{place}: ", spell(error.member)
+            where += f"{member}: " if member else ""
             asked = f"; asked for the scope {_scope_in_words(scope)}" if error.reason == "forbidden" else ""
             passing = error.index is None and error.reason not in ("forbidden", "unauthorized")
             what_next = "running it again continues from there" if passing else "run it again when that is mended"
             fail(
-                f"{where}{error.message} ({error.reason}){asked}; {error.committed} imported, {error.replayed} were "
-                f"there already; {what_next}"
+                f"{where}{error.message} ({error.reason}){asked}; "
+                f"{counts_in_words(error.committed, error.replayed)}; {what_next}"
             )
+
+
+def counts_in_words(committed: int, replayed: int) -> str:
+    """Say what `--json` says with the same two words."""
+    return f"{committed} committed, {replayed} replayed"
 
 
 def _scope_in_words(scope: scope_pb2.Scope) -> str:
@@ -170,6 +203,13 @@ def _commands_from_file(path: Path) -> Iterator[ImportCommand]:
                     raise _BadLine(f"{path}:{number}: {error}") from error
 
 
+def _line_number(path: Path, index: int) -> int:
+    """Number of the line that holds a command, from 1; blank lines hold none."""
+    with path.open("rb") as stream:
+        numbers = (number for number, line in enumerate(stream, start=1) if line.strip())
+        return next(itertools.islice(numbers, index, None))
+
+
 def _address(given: str, data_directory: Path) -> str:
     if given:
         return given
@@ -185,4 +225,4 @@ def _print_result(result: ImportResult, as_json: bool, counts: dict[str, int]) -
         return
     found = ", ".join(f"{count} {name}" for name, count in counts.items())
     prefix = f"{found}: " if found else ""
-    out.print(f"{prefix}{result.committed} imported, {result.replayed} were there already")
+    out.print(f"{prefix}{counts_in_words(result.committed, result.replayed)}")

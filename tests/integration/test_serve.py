@@ -312,21 +312,27 @@ def test_a_file_of_commands_is_judged_whole_before_it_is_sent(suite: Suite, api:
     assert [{"committed": 2, "replayed": 0}, {"committed": 0, "replayed": 2}] == counts
 
 
-def test_a_refused_command_is_named_by_its_position(suite: Suite, api: Api, tmp_path: Path) -> None:
-    """What the service refuses is reported with position and code; running again is safe."""
+def test_a_refused_command_is_named_by_its_line(suite: Suite, api: Api, tmp_path: Path) -> None:
+    """What the service refuses is reported with the line, its member and the code; running again is safe."""
     environment = {"WAGGLE_DATA_DIR": str(suite.data_directory), "WAGGLE_KEY": suite.writer_key}
     scope = ("--project", api.scope["project_id"], "--agent", "agent")
     missing = "0f8fad5b-d9cb-469f-a165-70867728950e"
-    line = {
-        "idempotency_key": "d",
-        "operation": {"type": "delete", "record_id": missing, "expected_revision": 1},
-    }
+    record = {"episode_type": "Observation", "content": {"primary": "Honey"}, "event_time_millis": 5}
+    sources = [{"created_by": "a"}, {"record_id": missing, "revision": 1}]
+    derivation = {"sources": sources, "method": "m", "method_revision": "1", "evidence_ref": "e"}
+    lines = [
+        {"idempotency_key": "a", "operation": {"type": "create", "record": record}},
+        {"idempotency_key": "d", "operation": {"type": "derive", "record": record, "derivation": derivation}},
+    ]
     path = tmp_path / "commands.jsonl"
-    path.write_text(json.dumps(line), encoding="utf-8")
+    path.write_text("\n\n".join(map(json.dumps, lines)), encoding="utf-8")
     ended = waggle("import", "file", str(path), *scope, **environment)
-    assert 1 == ended.returncode
-    assert "command 1 of 1" in ended.stderr
-    assert "record_not_found" in ended.stderr
+    assert (1, "") == (ended.returncode, ended.stdout)
+    assert f"{path}:3: operation.derivation.sources[1].record_id: " in ended.stderr
+    assert "(record_not_found); 0 committed, 0 replayed" in ended.stderr
+    path.write_text(json.dumps(lines[0]), encoding="utf-8")
+    said = [waggle("import", "file", str(path), *scope, **environment).stdout for _ in range(2)]
+    assert ["1 committed, 0 replayed\n", "0 committed, 1 replayed\n"] == said
 
 
 def test_a_store_is_created_once(tmp_path: Path) -> None:

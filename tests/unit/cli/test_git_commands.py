@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from cli.git_commands import FILES_BYTES_MAX, MESSAGE_BYTES_MAX, commands_from_history, record_from_commit
+from cli.git_commands import (
+    FILES_BYTES_MAX,
+    MESSAGE_BYTES_MAX,
+    commands_from_history,
+    name_history_command,
+    record_from_commit,
+)
 from cli.git_history import Commit, FileChange
 from cli.git_rules import derive_relations
 from services.runtime.validation import validate
@@ -56,6 +62,19 @@ def test_the_same_history_gives_the_same_bytes() -> None:
     once = [command.SerializeToString(deterministic=True) for command in commands_from_history(HISTORY, relations)]
     again = [command.SerializeToString(deterministic=True) for command in commands_from_history(HISTORY, relations)]
     assert once == again
+
+
+def test_a_command_is_named_by_its_commit() -> None:
+    """A refusal in a history of thousands tells which commit, or which two, it is about."""
+    relations = derive_relations(HISTORY)
+    names = [name_history_command(index, HISTORY, relations) for index in range(3)]
+    assert names == [
+        "commit 1a1a1a1a1a1a “Add the hive”",
+        "commit 2b2b2b2b2b2b “Move the hive”",
+        "relation git_same_file from commit 1a1a1a1a1a1a to 2b2b2b2b2b2b",
+    ]
+    silent = Commit(ONE, (), "Ada", "a@b", 1, "", ())
+    assert "commit 1a1a1a1a1a1a “(no message)”" == name_history_command(0, [silent], [])
 
 
 def test_huge_commits_are_cut_to_a_bounded_memory() -> None:

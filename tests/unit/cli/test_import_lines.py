@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.import_lines import command_from_line
+from cli.import_lines import command_from_line, line_member
 from services.domain.errors import InvalidRequest
 from tests.harness.builders import SPACE, provenance_json, record_json, reference
 
@@ -121,3 +121,34 @@ def test_a_bad_line_names_the_member_at_fault(text: bytes, member: str | None) -
     with pytest.raises(InvalidRequest) as caught:
         command_from_line(text)
     assert member == caught.value.member
+
+
+@pytest.mark.parametrize(
+    ("member", "spelled"),
+    [
+        ("idempotency_key", "idempotency_key"),
+        ("create_record.record.content.primary", "operation.record.content.primary"),
+        ("update_record.record_id", "operation.record_id"),
+        ("delete_record.expected_revision", "operation.expected_revision"),
+        ("derive_record.record.metadata.a", "operation.record.metadata.a"),
+        ("derive_record.record", "operation.record"),
+        ("derive_record.sources", "operation.derivation.sources"),
+        ("derive_record.sources[1].record.record_id", "operation.derivation.sources[1].record_id"),
+        ("derive_record.sources[1].created_by", "operation.derivation.sources[1].created_by"),
+        ("derive_record.method", "operation.derivation.method"),
+        ("assert_relation.target", "operation.relation.target"),
+        ("assert_relation.source.record.revision", "operation.relation.source.revision"),
+        ("assert_relation.evidence_sources[15].record.record_id", "operation.relation.evidence_sources[15].record_id"),
+        ("assert_relation.provenance.model", "operation.relation.provenance.model"),
+        ("retire_relation.relation_id", "operation.relation_id"),
+        ("review_relation.disposition", "operation.disposition"),
+        ("attach_embedding.record.record.record_id", "record_id"),
+        ("attach_embedding.record.record.revision", "record_revision"),
+        ("attach_embedding.record.created_by", "created_by"),
+        ("attach_embedding.space.dimensions", "space.dimensions"),
+        ("attach_embedding.vector", "vector"),
+    ],
+)
+def test_members_are_named_as_the_line_spells_them(member: str, spelled: str) -> None:
+    """Who wrote the file finds the member in it."""
+    assert spelled == line_member(member)
