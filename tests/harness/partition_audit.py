@@ -91,6 +91,12 @@ class PartitionRows:
 
     def _relations(self) -> Iterator[str]:
         made = self._made((RELATION_FAMILY,), "relation_id")
+        for job_id, job in self.jobs.items():
+            for receipt in job["output_receipts"]:
+                made[receipt["relation_id"]].append(receipt["revision"])
+                history = self.histories.get((receipt["relation_id"], receipt["revision"]), {})
+                if history.get("receipt") != receipt:
+                    yield f"job {job_id} has published what the relation's history does not say"
         histories: dict[str, list[int]] = defaultdict(list)
         for (relation_id, revision), history in self.histories.items():
             histories[relation_id].append(revision)

@@ -1,0 +1,110 @@
+"""One publication sent fifty times at once, with storage killed in the middle; and one that waits past its lease."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.harness import builders, verdict
+from tests.harness.api import Api
+from tests.harness.documented_jobs import SHORTEST_LEASE_MS, claim, claimed, new_job
+from tests.harness.documented_requests import Known
+from tests.harness.fault_switches import STORAGE_POINTS, FaultPoints
+from tests.harness.killer import Killer
+from tests.harness.suite import Suite, wait_until
+from tests.harness.turn import Command
+from tests.harness.workload import Workload
+
+pytestmark = pytest.mark.fault
+
+THREADS = 50
+SEEN = "seen by the attempt"
+
+
+def known_pair(api: Api) -> Known:
+    first, second = api.create("one"), api.create("two")
+    return Known(api, first, second, second, "")
+
+
+def publication(known: Known, held: dict[str, Any]) -> dict[str, Any]:
+    found = {"source": known.first, "target": known.second, "kind": "same_entity", "evidence_ref": SEEN}
+    usage = {"status": "unknown"}
+    operation = {"type": "publish", **held, "assertions": [found, found], "usage": usage, "evidence_ref": "run"}
+    return {"idempotency_key": "same", "operation": operation}
+
+
+@pytest.mark.parametrize(
+    "point", [pytest.param(point, marks=[] if "after" in point else pytest.mark.deep) for point in STORAGE_POINTS]
+)
+def test_fifty_publications_though_storage_dies(
+    armed_suite: Suite, fault_points: FaultPoints, scope: dict[str, Any], point: str
+) -> None:
+    """All get the receipt of one whole publication, or all are refused because the restart has fenced the attempt."""
+    with armed_suite.client() as http:
+        known = known_pair(Api(http, scope))
+        held = claimed(known)
+        command = Command("memory/consolidation/commands", publication(known, held))
+    load = Workload(armed_suite, scope, point, client_count=1)
+    barrier = threading.Barrier(THREADS + 1)
+
+    def send(_: int) -> tuple[int, dict[str, Any]]:
+        barrier.wait()
+        return load.answer(command)
+
+    try:
+        with ThreadPoolExecutor(THREADS) as pool:
+            answers = [pool.submit(send, number) for number in range(THREADS)]
+            fault_points.arm(point)
+            barrier.wait()
+            Killer(armed_suite, load, fault_points).kill_armed(point)
+            found = [answer.result() for answer in answers]
+    finally:
+        load.close()
+    assert [found[0]] * THREADS == found
+    rows = verdict.check_partition(armed_suite, scope)
+    job = rows.jobs[held["job_id"]]
+    # The workload that watches the kill writes relations of its own.
+    seen = [found["input"] for found in rows.relations.values() if found["input"]["provenance"]["evidence_ref"] == SEEN]
+    status, document = found[0]
+    if status == 200:
+        assert point != "storage.before_batch"
+        assert ("published", 3, 2) == (job["status"], job["revision"], len(seen))
+        assert document["receipt"] in rows.receipts.values()
+    else:
+        assert point != "storage.after_sync"
+        assert (409, "revision_conflict") == (status, document["error"]["code"])
+        assert ("running", 2, []) == (job["status"], job["revision"], seen)
+
+
+@pytest.mark.parametrize("kind", ["renew", "publish", "fail"])
+def test_a_holder_that_waits_past_its_lease(
+    armed_suite: Suite, fault_points: FaultPoints, scope: dict[str, Any], kind: str
+) -> None:
+    """A command that passed every check, and whose commit comes after the lease has ended, is refused whole."""
+    with armed_suite.client() as http, ThreadPoolExecutor(1) as pool:
+        api = Api(http, scope)
+        known = known_pair(api)
+        held = claim(known, new_job(known, lease_millis=SHORTEST_LEASE_MS))
+        body = publication(known, held)
+        if kind != "publish":
+            ends = {"usage": {"status": "unknown"}, "evidence_ref": "e"} if kind == "fail" else {}
+            body["operation"] = {"type": kind, **held, **ends}
+        fault_points.arm("consolidation.before_commit")
+        answer = pool.submit(api.post, "memory/consolidation/commands", body)
+        fault_points.await_paused("consolidation.before_commit")
+        asked = {"job_id": held["job_id"]}
+        wait_until(
+            lambda: api.expect("memory/consolidation/inspect", asked)["inspection"]["recoverable"], "the lease is over"
+        )
+        fault_points.release("consolidation.before_commit")
+        refused = answer.result()
+        assert (409, "revision_conflict") == (refused.status_code, refused.json()["error"]["code"])
+        rows = verdict.check_partition(armed_suite, scope)
+        job = rows.jobs[held["job_id"]]
+        assert ("running", 2, {}) == (job["status"], job["revision"], rows.relations)
+        recover = {"type": "recover_expired", **asked, "expected_revision": 2, "evidence_ref": "late"}
+        body = {"idempotency_key": builders.new_key("recover"), "operation": recover}
+        assert "recovered" == api.expect("memory/consolidation/commands", body)["receipt"]["action"]
