@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import grpc
 import orjson
-from google.rpc import error_details_pb2, status_pb2
 
 from services.domain.errors import InternalError, InvalidRequest, RouteNotFound, WaggleError
 from services.gateway.descriptors import Descriptors
-from services.runtime.status import ERROR_DOMAIN, STATUS_DETAILS_KEY, error_from_info
+from services.runtime.status import error_from_info, error_info_in
 
 CONTRACT_VERSION = 1
 INTERNAL_TEXT = "the request failed inside the service; nothing is known about its effect"
@@ -63,7 +62,7 @@ def error_from_status(code: grpc.StatusCode, trailers: Trailers) -> WaggleError:
         The documented error of the call's ErrorInfo; `not_found` for a method that the service does not have;
         `internal_error` for anything else, such as UNAVAILABLE or DEADLINE_EXCEEDED.
     """
-    found = _error_info(trailers)
+    found = error_info_in(trailers)
     if found is not None:
         error = error_from_info(*found)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and error.reason == InvalidRequest.reason:
@@ -72,14 +71,3 @@ def error_from_status(code: grpc.StatusCode, trailers: Trailers) -> WaggleError:
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return RouteNotFound("no such route")
     return InternalError(INTERNAL_TEXT)
-
-
-def _error_info(trailers: Trailers) -> tuple[error_details_pb2.ErrorInfo, str] | None:
-    for key, value in trailers:
-        if key == STATUS_DETAILS_KEY and isinstance(value, bytes):
-            status = status_pb2.Status.FromString(value)
-            for detail in status.details:
-                info = error_details_pb2.ErrorInfo()
-                if detail.Unpack(info) and info.domain == ERROR_DOMAIN:
-                    return info, status.message
-    return None

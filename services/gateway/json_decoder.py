@@ -292,21 +292,14 @@ def _list_of(decode_item: Decode) -> Decode:
 
 
 def _number_list(greatest: float) -> Decode:
-    decode_item = _number(greatest)
+    decode_each = _list_of(_number(greatest))
 
     def decode(value: Any) -> Any:
-        if type(value) is not list:
-            raise MemberFault("must be an array")
         # Vectors have up to 32,768 elements, so the usual case stays out of Python's loop.
-        if value and set(map(type, value)) <= _NUMBERS and -greatest <= min(value) and max(value) <= greatest:
+        is_usual = type(value) is list and value and set(map(type, value)) <= _NUMBERS
+        if is_usual and -greatest <= min(value) and max(value) <= greatest:
             return value
-        items = []
-        try:
-            for item in value:
-                items.append(decode_item(item))
-        except MemberFault as fault:
-            raise fault.inside(f"[{len(items)}]") from None
-        return items
+        return decode_each(value)
 
     return decode
 

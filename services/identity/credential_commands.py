@@ -43,10 +43,9 @@ def make_key(verifier_key: bytes, credential_id: str) -> NewKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IssueCredential:
-    """Make a credential; its new id stands in `key`."""
+class MakesCredential:
+    """A command that makes a credential of any kind; its new id stands in `key`."""
 
-    spec: CredentialSpec
     key: NewKey
     change_id: str = field(default_factory=new_uuid)
 
@@ -54,6 +53,13 @@ class IssueCredential:
     def credential_id(self) -> str:
         """The id that the credential will have."""
         return self.key.token.credential_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssueCredential(MakesCredential):
+    """Make a credential."""
+
+    spec: CredentialSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

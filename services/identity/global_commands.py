@@ -11,7 +11,7 @@ from services.domain import keys
 from services.domain.errors import Forbidden, RevisionConflict
 from services.domain.scope import IDENTITY_PARTITION
 from services.identity.authority import CredentialReader, GlobalPrincipal
-from services.identity.credential_commands import NewKey
+from services.identity.credential_commands import MakesCredential, NewKey
 from services.identity.directory import DirectoryWriter
 from services.identity.directory_page import DirectoryReader, Page, check_page_bytes, scan_page
 from services.identity.global_credentials import (
@@ -30,17 +30,10 @@ from services.runtime.identifiers import new_secret, new_uuid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IssueGlobal:
-    """Make a global credential; its new id stands in `key`."""
+class IssueGlobal(MakesCredential):
+    """Make a global credential."""
 
     spec: GlobalSpec
-    key: NewKey
-    change_id: str = field(default_factory=new_uuid)
-
-    @property
-    def credential_id(self) -> str:
-        """The id that the credential will have."""
-        return self.key.token.credential_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

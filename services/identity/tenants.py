@@ -5,7 +5,7 @@ A marker is written once and never changes; it stays when every administrator of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from services.domain import keys
@@ -13,45 +13,30 @@ from services.domain.canonical_json import canonical_bytes, parse_canonical
 from services.domain.errors import RevisionConflict, StorageInconsistency, TenantNotFound
 from services.domain.scope import IDENTITY_PARTITION
 from services.identity.authority import CredentialReader, GlobalPrincipal
-from services.identity.credential_commands import NewKey, enter_credential
+from services.identity.credential_commands import MakesCredential, enter_credential
 from services.identity.credentials import Credential
 from services.identity.directory import DirectoryWriter
 from services.identity.directory_page import DirectoryReader, Page, check_page_bytes, scan_page
 from services.identity.transitions import Change, appoint_administrator
-from services.runtime.identifiers import new_uuid
 
 REGISTRATION_SCHEMA_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTenant:
-    """Make a company and its first administrator, whose new id stands in `key`."""
+class CreateTenant(MakesCredential):
+    """Make a company and its first administrator."""
 
     tenant_id: str
     subject_id: str
     display_name: str | None
-    key: NewKey
-    change_id: str = field(default_factory=new_uuid)
-
-    @property
-    def credential_id(self) -> str:
-        """The id that the administrator's credential will have."""
-        return self.key.token.credential_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IssueTenantAdmin:
+class IssueTenantAdmin(MakesCredential):
     """Appoint another administrator of a company."""
 
     tenant_id: str
     subject_id: str
-    key: NewKey
-    change_id: str = field(default_factory=new_uuid)
-
-    @property
-    def credential_id(self) -> str:
-        """The id that the administrator's credential will have."""
-        return self.key.token.credential_id
 
 
 TenantCommand = CreateTenant | IssueTenantAdmin

@@ -7,7 +7,7 @@ the request id; what really happened is in the log only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 import grpc
@@ -105,7 +105,12 @@ def _call_of(error: grpc.RpcError) -> grpc.Call:
 
 def error_info(error: grpc.RpcError) -> tuple[error_details_pb2.ErrorInfo, str] | None:
     """Return the `ErrorInfo` of the domain "waggle" and the message that a failed call carries, or None."""
-    for key, value in _call_of(error).trailing_metadata() or ():
+    return error_info_in(_call_of(error).trailing_metadata() or ())
+
+
+def error_info_in(trailers: Iterable[tuple[str, str | bytes]]) -> tuple[error_details_pb2.ErrorInfo, str] | None:
+    """Return the same from the trailing metadata of a failed call."""
+    for key, value in trailers:
         if key == STATUS_DETAILS_KEY and isinstance(value, bytes):
             status = status_pb2.Status.FromString(value)
             for detail in status.details:
