@@ -36,10 +36,14 @@ def import_records(
 
 
 def import_relations(
-    suite: Suite, scope: Json, texts: Sequence[str], links: Iterable[tuple[int, int]]
+    suite: Suite, scope: Json, texts: Sequence[str], links: Iterable[tuple[int, int]], **origin: str
 ) -> tuple[list[str], list[str]]:
-    """Create records and a `supports` between the numbers of each link; record ids and relation ids in order."""
-    ids = _run(suite, scope, _linked(texts, links))
+    """Create records and a `supports` between the numbers of each link; record ids and relation ids in order.
+
+    Args:
+        origin: Members of the relations' provenance.
+    """
+    ids = _run(suite, scope, _linked(texts, links, origin))
     return ids[: len(texts)], ids[len(texts) :]
 
 
@@ -75,13 +79,15 @@ def _records(
             yield pb.ImportCommand(idempotency_key=f"{prefix}-{number}", attach_embedding=binding)
 
 
-def _linked(texts: Sequence[str], links: Iterable[tuple[int, int]]) -> Iterator[pb.ImportCommand]:
+def _linked(
+    texts: Sequence[str], links: Iterable[tuple[int, int]], origin: dict[str, str]
+) -> Iterator[pb.ImportCommand]:
     yield from _records(texts, None)
     for number, (source, target) in enumerate(links):
         assertion = pb.ImportAssertion(
             source=by(f"bulk-{source}"),
             target=by(f"bulk-{target}"),
             kind=relations_pb2.RELATION_KIND_SUPPORTS,
-            provenance=provenance(),
+            provenance=provenance(**origin),
         )
         yield pb.ImportCommand(idempotency_key=f"bulk-{number}", assert_relation=assertion)
