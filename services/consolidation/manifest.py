@@ -11,6 +11,9 @@ from services.domain.errors import InvalidRequest, RevisionConflict
 from services.domain.records import SourceRef
 from services.workspace.partition import MemoryPartition, StoredRecord
 
+# A cycle is no limit that is passed: its members are not eligible, whatever a job asks for.
+_HARD_LIMITS = BOUND_REASONS - {"dependency_cycle"}
+
 
 @dataclass(frozen=True, slots=True)
 class Examination:
@@ -68,7 +71,7 @@ def current_manifest(memory: MemoryPartition, sources: Sequence[SourceRef], *, m
     examination = examine_manifest(memory, sources)
     failure = examination.failure
     if failure is not None:
-        if failure.reason in BOUND_REASONS:
+        if failure.reason in _HARD_LIMITS:
             raise InvalidRequest(f"the ancestry of the sources breaks a bound: {failure.reason}", member=member)
         raise RevisionConflict(f"a source is not current and eligible: {failure.reason}", member=member)
     found = [memory.stored_record(source.record_id) for source in sources]

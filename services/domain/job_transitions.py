@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from services.domain import limits
 from services.domain.errors import InvalidRequest, RevisionConflict, WaggleError
 from services.domain.jobs import Assertion, Attempt, AttemptOutcome, Job, JobSpec, JobStatus, ReportedUsage, Usage
 from services.domain.lease import Lease, LeaseClaim, Moment, check_lease, first_expiry, renewed_expiry
@@ -249,4 +250,6 @@ def _closed(job: Job, outcome: AttemptOutcome, closing: Closing, now_ms: int) ->
 
 
 def _next(job: Job, now_ms: int, status: JobStatus, *, attempts: tuple[Attempt, ...]) -> Job:
+    if job.revision == limits.REVISION_MAX:
+        raise InvalidRequest("the job has used up its revisions", member="expected_revision")
     return replace(job, revision=job.revision + 1, modified_at_millis=now_ms, status=status, attempts=attempts)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# The last revision that anything can have.
+REVISION_MAX = 2**64 - 1
+
 # Ancestry of one record: dependency edges from the root, and distinct source ids.
 ANCESTRY_DEPTH_MAX = 8
 ANCESTRY_NODES_MAX = 64
