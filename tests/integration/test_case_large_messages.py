@@ -16,13 +16,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.runtime.channel import open_channel
 from services.runtime.transport import MESSAGE_BYTES_MAX
-from tests.harness import builders
+from tests.harness import builders, verdict
 from tests.harness.api import Api
 from tests.harness.both_ways import BothWays
 from tests.harness.bulk import import_records, import_relations, space_json
 from tests.harness.suite import Suite
-
-pytestmark = pytest.mark.usefixtures("left_sound")
 
 MIB = 1024 * 1024
 PROBE_S = 5.0
@@ -35,6 +33,15 @@ SERVICES = {
     "consolidation": "/waggle.consolidation.v1.ConsolidationService/QueryJobs",
 }
 Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def goes_on(suite: Suite, scope: dict[str, Any]) -> Iterator[None]:
+    """Afterwards nothing is written by half; an ordinary write and search go on, beside what fills a whole scan."""
+    yield
+    suite.wait_healthy()
+    verdict.check_partition(suite, scope)
+    verdict.check_ordinary(suite, {**scope, "agent_id": "beside"})
 
 
 def empty_record_bytes(suite: Suite, api: Api) -> int:
@@ -222,7 +229,8 @@ def test_a_partition_of_ten_thousand_large_vectors(suite: Suite, api: Api) -> No
                 page = api.expect("memory/search", {"query": query})["page"]
             assert (ids[7], 10_000) == (page["hits"][0]["record"]["record_id"], page["scanned_embeddings"])
             suite.kill("retrieval")
-            suite.wait_healthy()
+            # Waits for the new process.
+            small.expect("memory/search/lexical", {"mode": "lexical", "query": {"text": "hive", "limit": 1}})
     finally:
         stop.set()
         thread.join()
