@@ -6,6 +6,7 @@
     │   ├── EmbeddingDimensionLimit     400 embedding_dimension_limit
     │   └── RetrievalScanLimit          400 retrieval_scan_limit
     ├── Unauthorized                401 unauthorized
+    ├── InvalidLogin                401 invalid_login
     ├── Forbidden                   403 forbidden
     ├── Absent
     │   ├── RouteNotFound           404 not_found
@@ -16,7 +17,9 @@
     ├── Conflict
     │   ├── RevisionConflict        409 revision_conflict
     │   └── IdempotencyConflict     409 idempotency_conflict
+    ├── LoginRateLimited            429 login_rate_limited
     ├── RetrievalBusy               503 retrieval_busy
+    ├── LoginBusy                   503 login_busy
     └── InternalError               500 internal_error
         └── StorageInconsistency    500 storage_inconsistency
 
@@ -73,6 +76,12 @@ class Unauthorized(WaggleError):
     """No, malformed, unknown, expired or revoked credential."""
 
     reason = "unauthorized"
+
+
+class InvalidLogin(WaggleError):
+    """A login failed; the caller does not learn why."""
+
+    reason = "invalid_login"
 
 
 class Forbidden(WaggleError):
@@ -135,6 +144,18 @@ class RetrievalBusy(WaggleError):
     """No admission slot is free."""
 
     reason = "retrieval_busy"
+
+
+class LoginRateLimited(WaggleError):
+    """Too many failed logins lately."""
+
+    reason = "login_rate_limited"
+
+
+class LoginBusy(WaggleError):
+    """Both password workers are taken."""
+
+    reason = "login_busy"
 
 
 class InternalError(WaggleError):

@@ -30,6 +30,8 @@ COMPANY_WORKSPACE = b"S"
 GLOBAL_CREDENTIAL = b"G"
 MASTER = b"N"
 SESSION = b"X"
+LOGIN_ACCOUNT = b"U"
+LOGIN_ACCOUNT_ID = b"P"
 
 _TIME_OFFSET = 1 << 63
 
@@ -191,6 +193,21 @@ def session_prefix(credential_id: str) -> bytes:
 def session_key(credential_id: str, session_id: str) -> bytes:
     """Key of a login session."""
     return session_prefix(credential_id) + id_bytes(session_id)
+
+
+def login_account_prefix(company_id: str | None) -> bytes:
+    """Prefix of the login accounts of a company, or of those above companies."""
+    return LOGIN_ACCOUNT + owner_tag(company_id)
+
+
+def login_account_key(company_id: str | None, username: str) -> bytes:
+    """Key of a login account; byte order is the order of user names within their owner."""
+    return login_account_prefix(company_id) + username.encode()
+
+
+def login_account_id_key(account_id: str) -> bytes:
+    """Key under which the rest of an account's key stands."""
+    return LOGIN_ACCOUNT_ID + id_bytes(account_id)
 
 
 def agent_key(company_id: str, agent_id: str) -> bytes:

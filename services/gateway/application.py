@@ -151,7 +151,7 @@ class GatewayApplication:
         self, exchange: _Exchange, match: Match[Any], route: Route, query: bytes, receive: Receive
     ) -> bytes:
         body = b""
-        if route.takes_body:
+        if route.takes_body and (exchange.header.has_body or not route.body_optional):
             exchange.header.check_json_body(route.body_bytes_max)
             body = await read_body(receive, route.body_bytes_max, self._body_timeout_s)
             exchange.body_is_read = True

@@ -29,6 +29,7 @@ _STATUS_TEXTS = {
     404: "Absent for this caller",
     409: "Does not fit the present state",
     413: "The request body is over the route's limit",
+    429: "Too many failed logins",
     500: "The service failed",
     503: "No free slot",
 }
@@ -98,7 +99,10 @@ def _operation(
         operation["parameters"] = parameters
     if route.takes_body:
         schema = _body_schema(writer, shapes, route)
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = {
+            "required": not route.body_optional,
+            "content": {"application/json": {"schema": schema}},
+        }
         if route.body_bytes_max > ORDINARY_BODY_BYTES_MAX:
             operation[_BODY_LIMIT_EXTENSION] = route.body_bytes_max
     operation["responses"] = {

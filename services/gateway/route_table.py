@@ -33,6 +33,7 @@ class Route:
         service: Package of the service that answers, "waggle.memory.v1".
         takes_body: The request is a JSON body; otherwise it is the query string.
         body_bytes_max: Greatest size of the whole body.
+        body_optional: The body may be left out.
         success_status: HTTP status of success.
         public: Needs no Authorization header.
         error_statuses: Documented error statuses, ascending.
@@ -48,6 +49,7 @@ class Route:
     service: str
     takes_body: bool
     body_bytes_max: int
+    body_optional: bool
     success_status: int
     public: bool
     error_statuses: tuple[int, ...]
@@ -69,8 +71,10 @@ class RouteCodec:
         path_fields: dict[str, Any],
         response_class: Any,
         response: MessageEncoder,
+        body_optional: bool = False,
     ) -> None:
         self._body = body
+        self._body_optional = body_optional
         self._query = query
         self._path_fields = path_fields
         self._response_class = response_class
@@ -80,7 +84,7 @@ class RouteCodec:
         """Make the serialized request message.
 
         Args:
-            body: The JSON body; empty for a route without one.
+            body: The JSON body; empty for a route without one, and where it is optional and was left out.
             query: The raw query string. A route with a body has no parameters.
             path_values: Field name -> decoded value of each path variable.
 
@@ -94,7 +98,7 @@ class RouteCodec:
         if self._body is None:
             return self._query.bind(query, path_values)
         self._query.bind(query, {})
-        message = self._body.decode(body)
+        message = self._body.decode(body or b"{}" if self._body_optional else body)
         for name, value in bind_path(self._path_fields, path_values).items():
             setattr(message, name, value)
         return message
@@ -154,14 +158,15 @@ def _compile_route(
     else:
         decoder = None
         query = compile_query(shapes, decoders, request, path_names)
+    options = descriptors.route(method)
     codec = RouteCodec(
         body=decoder,
         query=query,
         path_fields=path_fields,
         response_class=descriptors.message_class(method.output_type),
         response=encoders.compile(method.output_type),
+        body_optional=options.body_optional,
     )
-    options = descriptors.route(method)
     return Route(
         method=verb,
         template=template,
@@ -169,6 +174,7 @@ def _compile_route(
         service=method.containing_service.file.package,
         takes_body=bool(body),
         body_bytes_max=options.body_bytes_max or ORDINARY_BODY_BYTES_MAX,
+        body_optional=options.body_optional,
         success_status=options.success_status or 200,
         public=options.public,
         error_statuses=tuple(options.error_statuses),

@@ -272,7 +272,7 @@ class Authority:
                 raise Unauthorized(_REFUSED)
             session = decode_session(stored_session)
             # Whatever made another revision of the credential has ended the sessions that it had.
-            if session.is_expired(now_ms) or session.credential_revision != credential.revision:
+            if session.is_over(credential.revision, now_ms):
                 raise Unauthorized(_REFUSED)
             verifier = session.verifier
         # The secret comes before the state: only its holder may learn that a credential is revoked or has expired.

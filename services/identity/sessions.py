@@ -36,6 +36,10 @@ class Session:
         """Whether its time has come."""
         return now_ms >= self.expires_at_millis
 
+    def is_over(self, credential_revision: int, now_ms: int) -> bool:
+        """Whether it no longer works: expired, or the credential has another revision than at login."""
+        return self.is_expired(now_ms) or self.credential_revision != credential_revision
+
 
 def session_expiry(now_ms: int, credential_expires_at_millis: int | None) -> int:
     """When a session that opens now ends: after 15 minutes, or with its credential."""

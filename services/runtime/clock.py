@@ -20,3 +20,11 @@ class SystemClock:
     def now_ms(self) -> int:
         """Return the host's time in milliseconds since the Unix epoch."""
         return time.time_ns() // 1_000_000
+
+
+class MonotonicClock:
+    """Time since some moment before the process started; never goes backwards, and means nothing in another process."""
+
+    def now_ms(self) -> int:
+        """Return the milliseconds since that moment."""
+        return time.monotonic_ns() // 1_000_000

@@ -36,6 +36,9 @@ CODE_BY_REASON: Final[dict[str, grpc.StatusCode]] = {
     "retrieval_busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "review_not_found": grpc.StatusCode.NOT_FOUND,
     "tenant_not_found": grpc.StatusCode.NOT_FOUND,
+    "invalid_login": grpc.StatusCode.UNAUTHENTICATED,
+    "login_rate_limited": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "login_busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 """One row for each documented code."""
 

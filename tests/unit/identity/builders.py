@@ -26,6 +26,9 @@ from services.identity.scope_policy import ScopePolicy, Selector
 from services.identity.sessions import SESSION_MILLIS, Session, encode_session
 from services.identity.tokens import Token, token_from_random, verifier_of
 from services.identity.transitions import Change, issue_credential
+from services.storage.contract import Commit
+from services.storage.core import LocalStore
+from services.storage.errors import StorageUnavailable
 
 KEY = bytes(range(32))
 ADMIN_ID = "00000000-0000-4000-8000-0000000000ad"
@@ -134,3 +137,22 @@ class MemoryReader:
         """Store a session."""
         key = session_key(session.credential_id, session.session_id)
         self.put(IDENTITY_PARTITION, key, encode_session(session))
+
+
+class ForgetfulStore:
+    """A store whose next commit happens while its answer is lost, when told so."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self.loses = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def commit(self, commit: Commit) -> int:
+        """Commit, and lose the answer when told so."""
+        sequence = self._store.commit(commit)
+        if self.loses:
+            self.loses = False
+            raise StorageUnavailable("the answer was lost")
+        return sequence

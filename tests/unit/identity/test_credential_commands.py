@@ -32,28 +32,8 @@ from services.identity.tokens import Token, parse_token
 from services.runtime.identifiers import new_uuid
 from services.storage.contract import Commit, Delete, PartitionCommit
 from services.storage.core import LocalStore
-from services.storage.errors import StorageUnavailable
 from services.storage.transaction import Transaction, run_transaction
-from tests.unit.identity.builders import KEY, spec
-
-
-class ForgetfulStore:
-    """A store whose next commit happens while its answer is lost, when told so."""
-
-    def __init__(self, store: LocalStore) -> None:
-        self._store = store
-        self.loses = False
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    def commit(self, commit: Commit) -> int:
-        """Commit, and lose the answer when told so."""
-        sequence = self._store.commit(commit)
-        if self.loses:
-            self.loses = False
-            raise StorageUnavailable("the answer was lost")
-        return sequence
+from tests.unit.identity.builders import KEY, ForgetfulStore, spec
 
 
 class Company:

@@ -13,6 +13,7 @@ UUID = {"uuid": True}
 REVISION = {"min_int": 1}
 CONTRACT = {"const_int": 1}
 NAME = {"min_bytes": 1, "max_bytes": 256, "not_blank": True, "no_control": True}
+PASSWORD = {"min_bytes": 8, "max_bytes": 1024}
 TEXT = {"min_bytes": 1, "max_bytes": 256, "no_control": True}
 REFERENCE = {"min_bytes": 1, "max_bytes": 2048, "not_blank": True, "no_control": True}
 FLOAT32 = {"min_number": -3.4028234663852886e38, "max_number": 3.4028234663852886e38}
@@ -101,6 +102,52 @@ DOCUMENTED: dict[str, dict[str, dict[str, Any]]] = {
     "consolidation.v1.RenewLease": {**JOB, "fence": UUID},
     "consolidation.v1.ReportedUsage": {},
     "consolidation.v1.UnknownUsage": {},
+    "identity.v1.ChangeLoginPasswordRequest": {
+        "account_id": UUID,
+        "contract_version": CONTRACT,
+        "expected_revision": REVISION,
+        "password": PASSWORD,
+    },
+    "identity.v1.CreateLoginAccountRequest": {
+        "contract_version": CONTRACT,
+        "username": NAME,
+        "password": PASSWORD,
+        "credential_id": UUID,
+    },
+    "identity.v1.DisableLoginAccountRequest": {
+        "account_id": UUID,
+        "contract_version": CONTRACT,
+        "expected_revision": REVISION,
+    },
+    "identity.v1.GetLoginAccountRequest": {"account_id": UUID},
+    "identity.v1.ListLoginAccountsRequest": DIRECTORY,
+    "identity.v1.ChangeGlobalLoginPasswordRequest": {
+        "account_id": UUID,
+        "contract_version": CONTRACT,
+        "expected_revision": REVISION,
+        "password": PASSWORD,
+    },
+    "identity.v1.CreateGlobalLoginAccountRequest": {
+        "contract_version": CONTRACT,
+        "username": NAME,
+        "password": PASSWORD,
+        "credential_id": UUID,
+    },
+    "identity.v1.DisableGlobalLoginAccountRequest": {
+        "account_id": UUID,
+        "contract_version": CONTRACT,
+        "expected_revision": REVISION,
+    },
+    "identity.v1.GetGlobalLoginAccountRequest": {"account_id": UUID},
+    "identity.v1.ListGlobalLoginAccountsRequest": DIRECTORY,
+    "identity.v1.GlobalLoginRequest": {"contract_version": CONTRACT, "username": NAME, "password": PASSWORD},
+    "identity.v1.LoginRequest": {
+        "contract_version": CONTRACT,
+        "tenant_id": NAME,
+        "username": NAME,
+        "password": PASSWORD,
+    },
+    "identity.v1.LogoutRequest": {"contract_version": CONTRACT},
     "identity.v1.CompanyScopePolicy": {"visibilities": {"min_items": 1, "max_items": 2, "unique": True}},
     "identity.v1.CredentialSpec": {"subject_id": NAME, "capabilities": {"min_items": 1}},
     "identity.v1.GetCredentialRequest": {"credential_id": UUID},

@@ -21,6 +21,9 @@ DOCUMENTED = {
     "retrieval_busy": 503,
     "review_not_found": 404,
     "tenant_not_found": 404,
+    "invalid_login": 401,
+    "login_rate_limited": 429,
+    "login_busy": 503,
 }
 
 

@@ -97,6 +97,7 @@ def test_members_with_another_name() -> None:
     }
     assert renamed == {
         "waggle.common.v1.EpisodeType.custom": "Custom",
+        "waggle.identity.v1.LoginAuthority.global_authority": "global",
         "waggle.memory.v1.RelationOperation.assert_relation": "assert",
         "waggle.retrieval.v1.GraphPathStep.from_record": "from",
         "waggle.retrieval.v1.GraphPathStep.to_record": "to",
@@ -189,6 +190,8 @@ NULLABLE_IN_ANSWERS = {
     "waggle.identity.v1.GetTenantResponse.registration",
     "waggle.identity.v1.GlobalCredential.revoked_at_millis",
     "waggle.identity.v1.GlobalCredentialPage.next_cursor",
+    "waggle.identity.v1.LoginAccount.disabled_at_millis",
+    "waggle.identity.v1.LoginAccountPage.next_cursor",
     "waggle.identity.v1.TenantEntry.registration",
     "waggle.identity.v1.TenantPage.next_cursor",
     "waggle.memory.v1.BatchEntry.record",
@@ -416,6 +419,17 @@ MEMBERS = {
     "identity.v1.GlobalCredentialSpec": {"subject_id", "capabilities", "expires_at_millis"},
     "identity.v1.GlobalCredential": {"id", "spec", "revision", "revoked_at_millis", "history", "is_master"},
     "identity.v1.GlobalCredentialEvent": {"revision", "action", "actor_id", "at_millis"},
+    "identity.v1.LoginSession": {"token", "token_type", "expires_at_millis", "account"},
+    "identity.v1.LoginAccount": {
+        "id", "username", "authority", "credential_id", "revision", "disabled_at_millis", "history",
+    },
+    "identity.v1.LoginAuthority": {"kind"},
+    "identity.v1.TenantLoginAuthority": {"tenant_id"},
+    "identity.v1.LoginAccountEvent": {"revision", "action", "actor_id", "at_millis"},
+    "identity.v1.LoginAccountPage": {"items", "next_cursor"},
+    "identity.v1.LoginResponse": {"contract_version", "session"},
+    "identity.v1.GlobalLoginResponse": {"contract_version", "session"},
+    "identity.v1.LogoutResponse": {"contract_version", "logged_out"},
     "identity.v1.CreateTenantResponse": {"contract_version", "tenant", "credential", "secret"},
     "identity.v1.TenantRegistration": {
         "schema_version", "tenant_id", "display_name", "created_at_millis", "created_by", "initial_admin_id",

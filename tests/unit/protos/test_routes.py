@@ -7,6 +7,7 @@ import pytest
 from tests.unit.protos.declared import declared, routes
 
 VECTOR_BODY = 2_097_152
+LOGIN_BODY = 8_192
 WORK_HEADERS = [
     "X-Qilbee-Candidate-Selection-Version",
     "X-Qilbee-Scanned-Records",
@@ -34,6 +35,19 @@ DOCUMENTED = {
     "AdministrationService.ListTenants": ("GET", "/api/v1/admin/tenants"),
     "AdministrationService.GetTenant": ("GET", "/api/v1/admin/tenants/{tenant_id}"),
     "AdministrationService.IssueTenantAdmin": ("POST", "/api/v1/admin/tenants/{tenant_id}/admin-credentials"),
+    "LoginService.Login": ("POST", "/api/v1/login"),
+    "LoginService.GlobalLogin": ("POST", "/api/v1/admin/login"),
+    "LoginService.Logout": ("POST", "/api/v1/logout"),
+    "LoginAccountService.CreateLoginAccount": ("POST", "/api/v1/login-accounts"),
+    "LoginAccountService.ListLoginAccounts": ("GET", "/api/v1/login-accounts"),
+    "LoginAccountService.GetLoginAccount": ("GET", "/api/v1/login-accounts/{account_id}"),
+    "LoginAccountService.ChangeLoginPassword": ("POST", "/api/v1/login-accounts/{account_id}/password"),
+    "LoginAccountService.DisableLoginAccount": ("POST", "/api/v1/login-accounts/{account_id}/disable"),
+    "LoginAccountService.CreateGlobalLoginAccount": ("POST", "/api/v1/admin/login-accounts"),
+    "LoginAccountService.ListGlobalLoginAccounts": ("GET", "/api/v1/admin/login-accounts"),
+    "LoginAccountService.GetGlobalLoginAccount": ("GET", "/api/v1/admin/login-accounts/{account_id}"),
+    "LoginAccountService.ChangeGlobalLoginPassword": ("POST", "/api/v1/admin/login-accounts/{account_id}/password"),
+    "LoginAccountService.DisableGlobalLoginAccount": ("POST", "/api/v1/admin/login-accounts/{account_id}/disable"),
     "MemoryService.ExecuteCommand": ("POST", "/api/v1/memory/commands"),
     "MemoryService.GetRecord": ("GET", "/api/v1/memory/records/{record_id}"),
     "MemoryService.QueryRecords": ("POST", "/api/v1/memory/query"),
@@ -130,6 +144,18 @@ CREATED = {
     "AdministrationService.IssueGlobalCredential",
     "AdministrationService.CreateTenant",
     "AdministrationService.IssueTenantAdmin",
+    "LoginAccountService.CreateLoginAccount",
+    "LoginAccountService.CreateGlobalLoginAccount",
+}
+
+# Routes that need a password worker, and therefore may answer 503.
+WITH_WORKER = {
+    "LoginService.Login",
+    "LoginService.GlobalLogin",
+    "LoginAccountService.CreateLoginAccount",
+    "LoginAccountService.ChangeLoginPassword",
+    "LoginAccountService.CreateGlobalLoginAccount",
+    "LoginAccountService.ChangeGlobalLoginPassword",
 }
 
 # Routes that take a retrieval slot, and therefore may answer 503.
@@ -179,8 +205,16 @@ def test_body_is_the_whole_request_of_a_post(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_body_limit(name: str) -> None:
-    """Only the routes that take a vector accept more than the ordinary body."""
-    assert routes()[name].facts.body_bytes_max == (VECTOR_BODY if name in VECTOR_ROUTES else 0)
+    """Only the routes that take a vector accept more than the ordinary body; those of login take less."""
+    expected = VECTOR_BODY if name in VECTOR_ROUTES else 0
+    if name.startswith("Login") and routes()[name].whole_body:
+        expected = LOGIN_BODY
+    assert routes()[name].facts.body_bytes_max == expected
+
+
+def test_only_logout_needs_no_body() -> None:
+    """Every other POST has one."""
+    assert [name for name, route in routes().items() if route.facts.body_optional] == ["LoginService.Logout"]
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
@@ -189,9 +223,10 @@ def test_success_status(name: str) -> None:
     assert routes()[name].facts.success_status == (201 if name in CREATED else 0)
 
 
-def test_only_health_is_public() -> None:
-    """Every route but the health check needs an Authorization header."""
-    assert [name for name, route in routes().items() if route.facts.public] == ["IdentityService.GetHealth"]
+def test_only_health_and_login_are_public() -> None:
+    """Every other route needs an Authorization header."""
+    public = {name for name, route in routes().items() if route.facts.public}
+    assert public == {"IdentityService.GetHealth", "LoginService.Login", "LoginService.GlobalLogin"}
 
 
 def test_health_is_answered_within_two_seconds() -> None:
@@ -214,11 +249,12 @@ def test_error_statuses(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_statuses_agree_with_the_route(name: str) -> None:
-    """Statuses ascend; 503 stands where a slot is taken; every route with a body may refuse its size."""
+    """Statuses ascend; 503 stands where a slot or a worker is taken; every route with a body may refuse its size."""
     route = routes()[name]
     statuses = list(route.facts.error_statuses)
     assert statuses == sorted(set(statuses))
-    assert (503 in statuses) == (name in WITH_SLOT)
+    assert (503 in statuses) == (name in WITH_SLOT | WITH_WORKER)
+    assert (429 in statuses) == (name in {"LoginService.Login", "LoginService.GlobalLogin"})
     if route.whole_body:
         assert 413 in statuses
     if not route.facts.public:

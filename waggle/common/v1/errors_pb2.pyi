@@ -56,6 +56,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """No record, or no review decision at that revision. NOT_FOUND."""
     ERROR_REASON_TENANT_NOT_FOUND: _ErrorReason.ValueType  # 16
     """No such company. NOT_FOUND."""
+    ERROR_REASON_INVALID_LOGIN: _ErrorReason.ValueType  # 17
+    """A login failed, whatever the cause. UNAUTHENTICATED."""
+    ERROR_REASON_LOGIN_RATE_LIMITED: _ErrorReason.ValueType  # 18
+    """Too many failed logins. RESOURCE_EXHAUSTED."""
+    ERROR_REASON_LOGIN_BUSY: _ErrorReason.ValueType  # 19
+    """Both password workers are taken. RESOURCE_EXHAUSTED."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every refusal travels as a google.rpc.Status whose ErrorInfo has the domain "waggle", one of these words as its
@@ -96,4 +102,10 @@ ERROR_REASON_REVIEW_NOT_FOUND: ErrorReason.ValueType  # 15
 """No record, or no review decision at that revision. NOT_FOUND."""
 ERROR_REASON_TENANT_NOT_FOUND: ErrorReason.ValueType  # 16
 """No such company. NOT_FOUND."""
+ERROR_REASON_INVALID_LOGIN: ErrorReason.ValueType  # 17
+"""A login failed, whatever the cause. UNAUTHENTICATED."""
+ERROR_REASON_LOGIN_RATE_LIMITED: ErrorReason.ValueType  # 18
+"""Too many failed logins. RESOURCE_EXHAUSTED."""
+ERROR_REASON_LOGIN_BUSY: ErrorReason.ValueType  # 19
+"""Both password workers are taken. RESOURCE_EXHAUSTED."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
