@@ -1,4 +1,4 @@
-"""One publication sent fifty times at once, with storage killed in the middle; and one that waits past its lease."""
+"""One publication sent fifty times at once, with storage killed in the middle."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.harness import builders, verdict
+from tests.harness import verdict
 from tests.harness.api import Api
-from tests.harness.documented_jobs import SHORTEST_LEASE_MS, claim, claimed, new_job
+from tests.harness.documented_jobs import claimed
 from tests.harness.documented_requests import Known
 from tests.harness.fault_switches import STORAGE_POINTS, FaultPoints
 from tests.harness.killer import Killer
-from tests.harness.suite import Suite, wait_until
+from tests.harness.suite import Suite
 from tests.harness.turn import Command
 from tests.harness.workload import Workload
 
@@ -77,34 +77,3 @@ def test_fifty_publications_though_storage_dies(
         assert point != "storage.after_sync"
         assert (409, "revision_conflict") == (status, document["error"]["code"])
         assert ("running", 2, []) == (job["status"], job["revision"], seen)
-
-
-@pytest.mark.parametrize("kind", ["renew", "publish", "fail"])
-def test_a_holder_that_waits_past_its_lease(
-    armed_suite: Suite, fault_points: FaultPoints, scope: dict[str, Any], kind: str
-) -> None:
-    """A command that passed every check, and whose commit comes after the lease has ended, is refused whole."""
-    with armed_suite.client() as http, ThreadPoolExecutor(1) as pool:
-        api = Api(http, scope)
-        known = known_pair(api)
-        held = claim(known, new_job(known, lease_millis=SHORTEST_LEASE_MS))
-        body = publication(known, held)
-        if kind != "publish":
-            ends = {"usage": {"status": "unknown"}, "evidence_ref": "e"} if kind == "fail" else {}
-            body["operation"] = {"type": kind, **held, **ends}
-        fault_points.arm("consolidation.before_commit")
-        answer = pool.submit(api.post, "memory/consolidation/commands", body)
-        fault_points.await_paused("consolidation.before_commit")
-        asked = {"job_id": held["job_id"]}
-        wait_until(
-            lambda: api.expect("memory/consolidation/inspect", asked)["inspection"]["recoverable"], "the lease is over"
-        )
-        fault_points.release("consolidation.before_commit")
-        refused = answer.result()
-        assert (409, "revision_conflict") == (refused.status_code, refused.json()["error"]["code"])
-        rows = verdict.check_partition(armed_suite, scope)
-        job = rows.jobs[held["job_id"]]
-        assert ("running", 2, {}) == (job["status"], job["revision"], rows.relations)
-        recover = {"type": "recover_expired", **asked, "expected_revision": 2, "evidence_ref": "late"}
-        body = {"idempotency_key": builders.new_key("recover"), "operation": recover}
-        assert "recovered" == api.expect("memory/consolidation/commands", body)["receipt"]["action"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -381,55 +380,21 @@ def test_jobs_belong_to_their_subject(api: Api, stranger: Api, claimed: tuple[st
     assert (page["jobs"], page["records_examined"]) == ([], 0)
 
 
-def test_one_claim_wins(api: Api, pair: tuple[Any, Any]) -> None:
-    """Of many claims at one revision one wins; the others conflict, or find the server busy."""
-    job_id = command(api, create(*pair))["job_id"]
-    claims = [
-        {
-            "idempotency_key": builders.new_key("claim"),
-            "operation": {"type": "claim", "job_id": job_id, "expected_revision": 1, "worker_id": f"w{index}"},
-        }
-        for index in range(16)
-    ]
-    with ThreadPoolExecutor(16) as pool:
-        statuses = list(pool.map(lambda body: api.post("memory/consolidation/commands", body).status_code, claims))
-    assert statuses.count(200) == 1
-    assert set(statuses) <= {200, 409, 503}
-    assert len(inspect(api, job_id)["job"]["attempts"]) == 1
-
-
-def test_workers_race_for_many_jobs(suite: Suite, api: Api, pair: tuple[Any, Any]) -> None:
-    """Workers that all want every job: each job is claimed once and published once, and nothing is lost."""
-    job_ids = [command(api, create(*pair))["job_id"] for _ in range(16)]
-    found = {"source": pair[0], "target": pair[1], "kind": "supports", "evidence_ref": "e"}
-
-    def persist(own: Api, operation: dict[str, Any]) -> int:
-        body = {"idempotency_key": builders.new_key("race"), "operation": operation}
-        while (status := own.post("memory/consolidation/commands", body).status_code) == 503:
-            pass
-        return status
-
-    def work(index: int) -> int:
-        published = 0
-        with suite.client() as client:
-            own = Api(client, api.scope)
-            for job_id in job_ids[index:] + job_ids[:index]:
-                claim = {"type": "claim", "job_id": job_id, "expected_revision": 1, "worker_id": f"w{index}"}
-                if persist(own, claim) != 200:
-                    continue
-                while (answer := own.post("memory/consolidation/inspect", {"job_id": job_id})).status_code == 503:
-                    pass
-                fence = answer.json()["inspection"]["job"]["attempts"][0]["fence"]
-                published += persist(own, publish(job_id, fence, found)) == 200
-        return published
-
-    with ThreadPoolExecutor(8) as pool:
-        counts = list(pool.map(work, range(8)))
-    assert sum(counts) == len(job_ids)
-    jobs = [inspect(api, job_id)["job"] for job_id in job_ids]
-    assert all((job["status"], job["revision"], len(job["attempts"])) == ("published", 3, 1) for job in jobs)
-    walk = {"query": {"root_record_ids": [pair[0]["record_id"]], "direction": "outgoing", "max_depth": 1}}
-    assert len(api.expect("memory/graph/typed", walk)["graph"]["edges"]) == len(job_ids)
+def test_a_rotated_secret_keeps_the_lease(suite: Suite, api: Api, pair: tuple[Any, Any]) -> None:
+    """The lease is the credential's, whatever its secret: the new one goes on, the old one is nobody's any more."""
+    first_key = suite.issue("rotating", ["memory_read", "memory_write"])
+    with suite.client(first_key) as client, suite.client(suite.admin_key) as admin:
+        old = Api(client, api.scope)
+        job_id = command(old, create(*pair))["job_id"]
+        command(old, {"type": "claim", "job_id": job_id, "expected_revision": 1, "worker_id": "w"})
+        fence = inspect(old, job_id)["job"]["attempts"][0]["fence"]
+        credential = client.get("/api/v1/identity").json()["credential"]
+        body = {"contract_version": 1, "expected_revision": credential["revision"]}
+        rotated = admin.post(f"/api/v1/credentials/{credential['id']}/rotate", json=body)
+        assert refusal(old, publish(job_id, fence)) == (401, "unauthorized")
+        with suite.client(rotated.json()["secret"]) as renewed:
+            receipt = command(Api(renewed, api.scope), publish(job_id, fence))
+    assert (receipt["action"], receipt["author"]["credential_id"]) == ("published", credential["id"])
 
 
 def test_restart_of_storage_fences_the_attempt(fresh_suite: Suite, fresh_api: Api) -> None:

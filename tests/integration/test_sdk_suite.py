@@ -18,6 +18,7 @@ from qilbeedb import (
     ConsumerError,
     ConsumerProtocolError,
     MemoryClient,
+    SQLiteConsolidationJournal,
 )
 from qilbeedb._transport import Response
 from tests.harness import builders
@@ -62,11 +63,22 @@ def create_job(jobs: ConsolidationClient, *sources: dict[str, Any], **members: A
     return job_id
 
 
-def test_the_documented_snippet(suite: Suite, api: Api, jobs: ConsolidationClient, tmp_path: Path) -> None:
-    """Word for word, but for the directory: it publishes what the extractor found, and a graph walks it."""
+def test_the_documented_snippet(
+    suite: Suite, api: Api, jobs: ConsolidationClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Word for word: it publishes what the extractor found, and a graph walks it."""
     snippet = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     assert snippet is not None
-    code = snippet.group(1).replace("/var/lib/my-agent/consolidation", str(tmp_path / "consolidation"))
+    opened: list[str] = []
+
+    class JournalBelow(SQLiteConsolidationJournal):
+        """The journal of the snippet, whose absolute directory stands for one of the test's own."""
+
+        def __init__(self, directory: str) -> None:
+            opened.append(directory)
+            super().__init__(tmp_path / directory.lstrip("/"))
+
+    monkeypatch.setattr("qilbeedb.SQLiteConsolidationJournal", JournalBelow)
     one, two = api.create("The hive swarmed."), api.create("A swarm hangs in the oak.")
     usage = {"status": "reported", "model_calls": 1, "input_tokens": U64_MAX, "output_tokens": 0, "cost_microusd": None}
 
@@ -87,7 +99,8 @@ def test_the_documented_snippet(suite: Suite, api: Api, jobs: ConsolidationClien
         "job_id": create_job(jobs, one, two),
         "application_extractor": application_extractor,
     }
-    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - the snippet is ours
+    exec(compile(snippet.group(1), "README.md", "exec"), names)  # noqa: S102 - the snippet is ours
+    assert ["/var/lib/my-agent/consolidation"] == opened
     receipt, inspection = names["result"]["receipt"], names["result"]["inspection"]
     assert ("published", 4) == (receipt["action"], receipt["revision"])
     assert usage == inspection["job"]["attempts"][0]["usage"]

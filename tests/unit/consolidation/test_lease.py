@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from services.consolidation.commands import FailAttempt, PublishJob, RecoverExpired, RenewLease
+from services.consolidation.commands import CancelJob, FailAttempt, PublishJob, RecoverExpired, RenewLease
 from services.domain.errors import RevisionConflict
 from services.domain.lease import Lease, LeaseClaim, Moment, check_lease, is_lease_active, renewed_expiry
 from tests.harness.job_world import ABSENT, ATTEMPT_MS, LEASE_MS, JobWorld, reason_of
@@ -101,6 +101,18 @@ def test_fence_and_credential_must_both_fit(world: JobWorld, verb: str) -> None:
     job_id, fence = world.running_job()
     assert reason_of(lambda: HOLDER_VERBS[verb](world, job_id, ABSENT)) == "revision_conflict"
     world.token = sibling
+    assert reason_of(lambda: HOLDER_VERBS[verb](world, job_id, fence)) == "revision_conflict"
+
+
+@pytest.mark.parametrize("verb", HOLDER_VERBS)
+def test_revision_must_fit_too(world: JobWorld, verb: str) -> None:
+    """The holder with its own living fence, but a revision that a renewal has passed or that never was, is refused."""
+    job_id, fence = world.running_job()
+    world.clock.ms += 1
+    world.renew(job_id, fence)
+    assert reason_of(lambda: HOLDER_VERBS[verb](world, job_id, fence)) == "revision_conflict"
+    job_id, fence = world.running_job()
+    world.run(CancelJob(job_id, 2, "e"))
     assert reason_of(lambda: HOLDER_VERBS[verb](world, job_id, fence)) == "revision_conflict"
 
 
