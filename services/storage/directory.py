@@ -12,7 +12,11 @@ open. Nothing here ever repairs, or makes a store where there is one or where th
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from services.runtime.clock import Clock
 from services.runtime.identifiers import new_uuid
@@ -24,7 +28,7 @@ from services.storage.directory_errors import (
     DirectoryOccupied,
     DirectoryUnusable,
 )
-from services.storage.directory_lock import DirectoryLock
+from services.storage.directory_lock import LOCK_NAME, DirectoryLock
 from services.storage.engine import Engine, EngineCorrupt, EngineError, EngineFactory, EngineMissing
 from services.storage.engine_registry import ENGINES
 from services.storage.layout import FORMAT_VERSION, META_KEY
@@ -39,6 +43,9 @@ from services.storage.marker import (
 )
 from services.storage.opening import StoreDamaged
 from services.storage.volume import DiskSpace, initial_meta
+
+# What an empty directory may hold: what mkfs makes, and what a refused attempt may have left.
+_FRESH_VOLUME_NAMES: Final = frozenset({"lost+found", LOCK_NAME})
 
 
 class DataDirectory:
@@ -136,38 +143,85 @@ def create_store(path: Path, *, engine: str = "leveldb") -> str:
         DirectoryIncompatible: No such durable engine.
         DirectoryUnusable: The file system refuses.
     """
-    factory = ENGINES.get(engine)
+    store_id = new_uuid()
+
+    def fill(draft: Engine) -> None:
+        draft.write([(META_KEY, initial_meta(store_id))])
+
+    lay_store(path, Marker(store_id, FORMAT_VERSION, engine, 0), fill, only_empty=False)
+    return store_id
+
+
+def lay_store(path: Path, marker: Marker, fill: Callable[[Engine], None], *, only_empty: bool) -> None:
+    """Lay a store into a directory, which is made when missing. Whatever happens, it is there whole or not at all.
+
+    Args:
+        path: The directory.
+        marker: What the store's marker will say.
+        fill: Puts everything into the engine, durably. When it raises, the directory is left as it was.
+        only_empty: Refuse a directory that holds anything else, beside what file systems put into a fresh volume.
+
+    Raises:
+        DirectoryOccupied: There is a store, or a trace of one, or anything else when it must be empty.
+        DirectoryHeld: Another process works on the directory.
+        DirectoryIncompatible: No such durable engine.
+        DirectoryUnusable: The file system refuses.
+    """
+    factory = ENGINES.get(marker.engine)
     if factory is None or not factory.is_durable:
         durable = ", ".join(sorted(name for name, known in ENGINES.items() if known.is_durable))
-        raise DirectoryIncompatible(path, f"there is no durable engine {engine!r}", f"Choose one of: {durable}.")
+        raise DirectoryIncompatible(path, f"there is no durable engine {marker.engine!r}", f"Choose one of: {durable}.")
+    is_new = not path.exists()
+    if only_empty:
+        # Looked at before the lock is taken, which leaves a file.
+        _check_vacant(path, only_empty=True)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DirectoryUnusable(path, f"the directory cannot be made: {error.strerror}") from error
     lock = DirectoryLock(path)
     try:
-        traces = _traces(path)
-        if traces:
-            raise DirectoryOccupied(path, f"a store, or what is left of one, is here already: {', '.join(traces)}")
-        store_id = new_uuid()
-        _lay(path, factory, store_id)
+        _check_vacant(path, only_empty=only_empty)
+        _lay(path, factory, marker, fill)
     except (OSError, EngineError) as error:
         raise DirectoryUnusable(path, f"the store cannot be created: {error}") from error
     finally:
         lock.close()
-    return store_id
+        if not _traces(path):
+            # Nothing came of it, so nothing of it stays.
+            (path / LOCK_NAME).unlink(missing_ok=True)
+            if is_new:
+                with suppress(OSError):
+                    path.rmdir()
 
 
-def _lay(path: Path, factory: EngineFactory, store_id: str) -> None:
+def _check_vacant(path: Path, *, only_empty: bool) -> None:
+    traces = _traces(path)
+    if traces:
+        raise DirectoryOccupied(path, f"a store, or what is left of one, is here already: {', '.join(traces)}")
+    if only_empty and path.exists():
+        try:
+            others = sorted({item.name for item in path.iterdir()} - _FRESH_VOLUME_NAMES)
+        except OSError as error:
+            raise DirectoryUnusable(path, f"it cannot be listed: {error.strerror}") from error
+        if others:
+            raise DirectoryOccupied(path, f"the directory is not empty, it holds {', '.join(others[:5])}")
+
+
+def _lay(path: Path, factory: EngineFactory, marker: Marker, fill: Callable[[Engine], None]) -> None:
     # 1. The engine, complete, under a name that no opening looks at. A crash before step 2 leaves only this.
     draft = path / _draft_name(factory.name)
-    engine = factory.create(draft)
     try:
-        engine.write([(META_KEY, initial_meta(store_id))])
-    finally:
-        engine.close()
+        engine = factory.create(draft)
+        try:
+            fill(engine)
+        finally:
+            engine.close()
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
     # 2. The marker, which makes the directory a store. A crash before step 3 leaves a store without its engine.
-    write_marker(path, Marker(store_id, FORMAT_VERSION, factory.name, 0))
+    write_marker(path, marker)
     # 3. The engine under its own name.
     draft.rename(path / factory.name)
     sync_directory(path)
@@ -189,7 +243,8 @@ def _read_marker(path: Path) -> Marker:
         raise DirectoryIncompatible(
             path,
             "creating the store was interrupted",
-            f"It never held anything. Remove {MARKER_NAME} (if it is there) and {drafts[0]}, and create it again.",
+            f"It was never opened. Remove {MARKER_NAME} (if it is there) and {drafts[0]}, and create or restore it "
+            "again.",
         )
     try:
         return read_marker(path)

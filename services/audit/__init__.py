@@ -1,0 +1,1 @@
+"""Whether all that a store holds fits together: pure rules over (key, value) streams, whoever wrote them."""

@@ -1,0 +1,88 @@
+"""Histories of credentials and login accounts: complete, in order, and leading to what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from services.audit.stored_values import Unsound, require
+from services.identity.credentials import CAPABILITIES, Credential, ScopeAuthority
+from services.identity.global_credentials import GLOBAL_CAPABILITIES, GlobalCredential
+
+# HMAC-SHA-256, see `identity.tokens`.
+VERIFIER_BYTES: Final = 32
+_FIRST_ACTIONS: Final = frozenset(
+    {
+        "bootstrapped",
+        "issued",
+        "tenant_registered_by_global_authority",
+        "admin_issued_by_global_authority",
+        "login_account_created",
+    }
+)
+_LATER_ACTIONS: Final = frozenset(
+    {
+        "rotated",
+        "revoked",
+        "scope_authority_changed",
+        "recovered_by_local_operator",
+        "login_password_changed",
+        "login_account_disabled",
+    }
+)
+_ENDING_ACTIONS: Final = frozenset({"revoked", "login_account_disabled"})
+
+
+class Event(Protocol):
+    """One entry of a history."""
+
+    @property
+    def revision(self) -> int:
+        """Of what it made."""
+        ...
+
+    @property
+    def action(self) -> str:
+        """What was done."""
+        ...
+
+    @property
+    def actor_id(self) -> str:
+        """The credential that did it."""
+        ...
+
+    @property
+    def at_millis(self) -> int:
+        """When."""
+        ...
+
+
+def check_authority(credential: Credential | GlobalCredential) -> None:
+    """Check what holds of any credential. Raises Unsound."""
+    require(len(credential.verifier) == VERIFIER_BYTES, "has no usable verifier")
+    known = GLOBAL_CAPABILITIES if isinstance(credential, GlobalCredential) else CAPABILITIES
+    require(set(credential.spec.capabilities) <= set(known), "has a capability that there is not")
+    check_history(credential.revision, credential.history, credential.revoked_at_millis)
+
+
+def check_authority_changes(credential: Credential) -> None:
+    """Check that each change of scope authority begins where the one before ended. Raises Unsound."""
+    present: ScopeAuthority | None = None
+    for event in credential.history:
+        if (event.action == "scope_authority_changed") != (event.current is not None and event.previous is not None):
+            raise Unsound("has a broken history")
+        if event.current is not None:
+            require(present in (None, event.previous), "has a broken history")
+            present = event.current
+    require(present in (None, credential.spec.authority), "has another scope authority than its history says")
+
+
+def check_history(revision: int, history: Sequence[Event], ended_at_millis: int | None) -> None:
+    """Check what holds of any history. Raises Unsound."""
+    require([event.revision for event in history] == list(range(1, revision + 1)), "has a broken history")
+    times = [event.at_millis for event in history]
+    require(bool(times) and times == sorted(times), "has a history that goes back in time")
+    actions = [event.action for event in history]
+    require(actions[0] in _FIRST_ACTIONS and set(actions[1:]) <= _LATER_ACTIONS, "has a broken history")
+    ended = history[-1].at_millis if actions[-1] in _ENDING_ACTIONS else None
+    require(ended_at_millis == ended, "ended at another time than its history says")
