@@ -15,6 +15,8 @@ from typing import Any
 import orjson
 import structlog
 
+from services.runtime.log_sink import LogSink, TextLogSink
+
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _SECRET_MEMBERS = frozenset(
     {"authorization", "secret", "token", "password", "verifier_key", "bearer", "vector", "text", "payload", "content"}
@@ -42,6 +44,7 @@ def configure_logging(service: str) -> None:
         service: Name of the process, written as `service` on every line.
 
     The environment variable `WAGGLE_LOG_LEVEL` (debug, info, warning, error) sets the least level; info by default.
+    A line that cannot be written is lost, and the process goes on; see `LogSink`.
     """
     level = _LEVELS.get(os.environ.get("WAGGLE_LOG_LEVEL", "info").lower(), logging.INFO)
 
@@ -56,13 +59,15 @@ def configure_logging(service: str) -> None:
         structlog.processors.format_exc_info,
         redact_event,
     ]
+    # Past the buffer: what it could not write would fail again when the process ends.
+    sink = LogSink(getattr(sys.stderr.buffer, "raw", sys.stderr.buffer))
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer(serializer=_dump)],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
+        logger_factory=structlog.BytesLoggerFactory(sink),  # type: ignore[arg-type]  # write and flush are all it uses
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(TextLogSink(sink))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
