@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +22,6 @@ from tests.harness.people import (
     running_people,
 )
 from tests.harness.raw_http import RawConnection, chunked_bytes, request_bytes
-from tests.harness.suite import wait_until
 
 LIMIT = 8192
 CHUNKED = ("Transfer-Encoding: chunked", "Content-Type: application/json")
@@ -68,32 +66,6 @@ def test_too_many_failures(people: People, owner: str) -> None:
             assert (401, "invalid_login") == code_of(people.try_login(owner, name, WRONG))
         assert (429, "login_rate_limited") == code_of(people.try_login(owner, name))
     people.login(owner, other["username"])
-
-
-def test_no_password_waits_for_a_worker(people: People) -> None:
-    """With more logins at once than workers, some are busy, none fails otherwise, and all is well afterwards."""
-    persons = [people.person(COMPANY) for _ in range(2)]
-    outsider = key_without_authority(people)
-    answers: list[tuple[int, dict[str, Any]]] = []
-    is_over = threading.Event()
-
-    def hammer(username: str) -> None:
-        while not is_over.is_set():
-            answers.append(people.try_login(COMPANY, username))
-
-    threads = [threading.Thread(target=hammer, args=(one["username"],)) for one in persons * 2]
-    for thread in threads:
-        thread.start()
-    try:
-        wait_until(lambda: any(status == 503 for status, _ in answers), "a login is refused for want of a worker")
-        body = new_account(persons[0]["credential_id"])
-        assert (403, "forbidden") == people.refusal("POST", "login-accounts", outsider, body)
-    finally:
-        is_over.set()
-        for thread in threads:
-            thread.join()
-    assert {(503, "login_busy")} == {code_of(answer) for answer in answers if answer[0] != 200}
-    people.login(COMPANY, persons[0]["username"])
 
 
 def test_only_administrators_reach_accounts(people: People) -> None:
