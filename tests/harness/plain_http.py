@@ -27,7 +27,15 @@ class PlainRequest:
         return json.loads(self.body)
 
 
-Reply = bytes | None
+@dataclass(frozen=True)
+class Pieces:
+    """Bytes that go out one piece after the other; the connection then falls silent, or is closed if `is_whole`."""
+
+    parts: tuple[bytes, ...]
+    is_whole: bool
+
+
+Reply = bytes | Pieces | None
 """Bytes to send before the connection is closed; None keeps it open, silent, until the client gives up."""
 
 
@@ -65,8 +73,13 @@ class PlainServer:
             return
         self.requests.append(request)
         reply = self.answer(request)
-        if reply is not None:
+        if isinstance(reply, Pieces):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for part in reply.parts:
+                connection.sendall(part)
+        elif reply is not None:
             connection.sendall(reply)
+        if reply is not None and not (isinstance(reply, Pieces) and not reply.is_whole):
             connection.shutdown(socket.SHUT_WR)
         # Until the client closes; closing first could take the answer away from it.
         while connection.recv(65_536):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.harness.plain_http import PlainRequest, PlainServer, Reply, json_reply, plain_server
+from tests.harness.plain_http import Pieces, PlainRequest, PlainServer, Reply, json_reply, plain_server
 
 COMPANY = "acme"
 SUBJECT = "extractor"
@@ -121,7 +121,7 @@ class ScriptedJobs:
         if spoil is None:
             return json_reply(document)
         result = spoil(copy.deepcopy(document))
-        return result if result is None or isinstance(result, bytes) else json_reply(result)
+        return result if result is None or isinstance(result, bytes | Pieces) else json_reply(result)
 
     def inspection(self) -> dict[str, Any]:
         """The job as it is now."""

@@ -22,7 +22,7 @@ from qilbeedb import (
     SQLiteConsolidationJournal,
 )
 from tests.harness import scripted_jobs as jobs
-from tests.harness.plain_http import PlainRequest, PlainServer, json_reply, plain_server, raw_reply
+from tests.harness.plain_http import Pieces, PlainRequest, PlainServer, json_reply, plain_server, raw_reply
 from tests.harness.scripted_jobs import ScriptedJobs, scripted_jobs
 
 ROUTES = ("identity", "inspect", "claim", "context")
@@ -174,6 +174,43 @@ def test_silence(world: tuple[ScriptedJobs, PlainServer], tmp_path: Path, route:
     scripted.spoils[route] = lambda _: None
     error, _ = run(server, tmp_path / "journal", timeout=0.2)
     assert (ConsumerTransportError, "transport_failure") == (type(error), error.code)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("cut", [10, -1])
+def test_a_body_that_stalls(world: tuple[ScriptedJobs, PlainServer], tmp_path: Path, route: str, cut: int) -> None:
+    """A server that stops within the headers, or before the last byte of the body, is left after the timeout."""
+    scripted, server = world
+    scripted.spoils[route] = lambda document: Pieces((json_reply(document)[:cut],), is_whole=False)
+    error, _ = run(server, tmp_path / "journal", timeout=0.2)
+    assert (ConsumerTransportError, "transport_failure") == (type(error), error.code)
+
+
+def test_a_body_in_single_bytes(world: tuple[ScriptedJobs, PlainServer]) -> None:
+    """The timeout is that of one read: however slowly an answer comes, it counts when it is whole, and only then."""
+    scripted, server = world
+
+    def by_bytes(document: Any) -> Pieces:
+        reply = json_reply(document)
+        return Pieces(tuple(reply[index : index + 1] for index in range(len(reply))), is_whole=True)
+
+    scripted.spoils["inspect"] = by_bytes
+    assert "ready" == client_of(server).inspect(jobs.JOB_ID)["job"]["status"]
+    scripted.spoils["inspect"] = lambda document: Pieces(by_bytes(document).parts[:-1], is_whole=True)
+    with pytest.raises(ConsumerProtocolError) as caught:
+        client_of(server).inspect(jobs.JOB_ID)
+    assert "truncated_response" == caught.value.code
+
+
+def test_a_body_without_end(world: tuple[ScriptedJobs, PlainServer]) -> None:
+    """An answer in chunks that never ends is left as soon as it is longer than any answer may be."""
+    scripted, server = world
+    head = raw_reply(b"", "Transfer-Encoding: chunked", length=None)
+    chunk = b"100000\r\n" + b" " * MIB + b"\r\n"
+    scripted.spoils["inspect"] = lambda _: Pieces((head, *(chunk,) * 17), is_whole=False)
+    with pytest.raises(ConsumerProtocolError) as caught:
+        client_of(server).inspect(jobs.JOB_ID)
+    assert "response_too_large" == caught.value.code
 
 
 @pytest.mark.parametrize(
