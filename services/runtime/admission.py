@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from services.domain.errors import RetrievalBusy
+from services.runtime.fault_points import fault_point
 from services.runtime.settings import IntegerVariable
 
 SLOTS_MAX: Final = 64
@@ -59,6 +60,7 @@ class AdmissionPool:
         if not self._semaphore.acquire(blocking=False):
             raise RetrievalBusy("all retrieval slots are taken")
         _thread.held = self
+        fault_point("admission.admitted")
 
     def give_back(self) -> None:
         """Return one slot to the pool. Only `release_slot` calls this."""

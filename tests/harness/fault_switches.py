@@ -13,6 +13,9 @@ POINTS = (
     *("memory.before_commit", "memory.after_commit"),
     *("consolidation.before_commit", "consolidation.after_commit"),
 )
+"""Where a command can be cut off."""
+ADMITTED = "admission.admitted"
+"""Where a request has taken its admission slot."""
 REACHED_S = 120.0
 
 
@@ -29,7 +32,7 @@ class FaultPoints:
     @property
     def environment(self) -> dict[str, str]:
         """The environment of a suite whose points these are."""
-        armed = [f"{point}=pause:{self._gate(point)}?{self._trigger(point)}" for point in POINTS]
+        armed = [f"{point}=pause:{self._gate(point)}?{self._trigger(point)}" for point in (*POINTS, ADMITTED)]
         return {ENVIRONMENT_VARIABLE: ",".join(armed)}
 
     def arm(self, point: str) -> None:
