@@ -30,8 +30,9 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-proto: $(STAMP) ## Generate the stubs and the descriptor set in waggle/ from protos/
+proto: $(STAMP) ## Generate waggle/ from protos/, and from that the routes of deploy/envoy/envoy.yaml
 	$(BIN)/python scripts/generate_protos.py
+	PYTHONPATH=. $(BIN)/python scripts/generate_envoy.py
 
 lint: $(STAMP) ## Check format, lint, import directions, protos and their generated code
 	$(BIN)/ruff format --check $(SOURCES)
@@ -39,6 +40,7 @@ lint: $(STAMP) ## Check format, lint, import directions, protos and their genera
 	$(BIN)/lint-imports --no-cache
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/lint_protos
 	$(BIN)/python scripts/generate_protos.py --check
+	PYTHONPATH=. $(BIN)/python scripts/generate_envoy.py --check
 
 fix: $(STAMP) ## Format, and mend what the linter can mend
 	$(BIN)/ruff format $(SOURCES)

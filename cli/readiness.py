@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
+from pathlib import Path
 from typing import Any, cast
 
 import grpc
@@ -36,16 +38,25 @@ class GrpcProbe:
 
 
 class HttpProbe:
-    """Asks `GET /health` of the gateway."""
+    """Asks `GET /health` of the gateway, or of the edge before it.
 
-    def __init__(self, host: str, port: int) -> None:
+    Args:
+        host, port: Where it listens.
+        certificate: PEM file of the certificate that it must show, when it speaks TLS.
+    """
+
+    def __init__(self, host: str, port: int, *, certificate: Path | None = None) -> None:
         # A server that listens on every address is asked on the loopback one.
         self._host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
         self._port = port
+        self._certificate = certificate
 
     def is_ready(self) -> bool:
-        """Return whether the gateway answers that it is healthy."""
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=PROBE_TIMEOUT_S)
+        """Return whether it answers that the suite is healthy."""
+        try:
+            connection = self._connection()
+        except (OSError, ValueError):
+            return False  # the certificate is not there yet, or is none
         try:
             connection.request("GET", "/health")
             response = connection.getresponse()
@@ -54,6 +65,15 @@ class HttpProbe:
             return False
         finally:
             connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._certificate is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=PROBE_TIMEOUT_S)
+        context = ssl.create_default_context(cafile=str(self._certificate))
+        # This certificate and no other, whoever has signed it and whatever names it has.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.check_hostname = False
+        return http.client.HTTPSConnection(self._host, self._port, timeout=PROBE_TIMEOUT_S, context=context)
 
     def close(self) -> None:
         """Nothing is kept open between questions."""

@@ -10,6 +10,15 @@ from typing import Annotated
 import typer
 
 from cli.console import fail, out
+from cli.edge import (
+    DEFAULT_EDGE_LISTEN,
+    CertificateKeyOption,
+    CertificateOption,
+    EdgeListenOption,
+    EnvoyOption,
+    TranscoderListenOption,
+    plan_edge,
+)
 from cli.succession import FormerSuiteRemains, succeed_former
 from cli.suite import RUN_DIRECTORY, AlreadyRunning, SuiteLayout, SupervisorLock, plan_layout
 from cli.supervisor import StartFailed, Supervisor
@@ -33,6 +42,11 @@ def serve(
     listen: Annotated[
         str, typer.Option(envvar="WAGGLE_LISTEN", help="Where HTTP is served, as HOST:PORT.")
     ] = DEFAULT_LISTEN,
+    envoy: EnvoyOption = False,
+    edge_listen: EdgeListenOption = DEFAULT_EDGE_LISTEN,
+    transcoder_listen: TranscoderListenOption = "",
+    certificate: CertificateOption = None,
+    certificate_key: CertificateKeyOption = None,
 ) -> None:
     """Run all services on one machine until SIGTERM or Ctrl-C.
 
@@ -45,7 +59,8 @@ def serve(
     if not data_dir.is_dir():
         fail(f"{data_dir} is not there; make a store with: waggle admin create-store {data_dir}", EXIT_NO_STORE)
     try:
-        layout = plan_layout(data_dir, host, port)
+        edge = plan_edge(data_dir, edge_listen, transcoder_listen, certificate, certificate_key) if envoy else None
+        layout = plan_layout(data_dir, host, port, edge)
     except OSError as error:
         fail(f"{data_dir} cannot be used: {error}", EXIT_NO_STORE)
     try:
@@ -55,6 +70,8 @@ def serve(
     try:
         with succeed_former(data_dir / RUN_DIRECTORY) as descriptor:
             require_free(host, port)
+            if edge is not None:
+                require_free(edge.host, edge.port, "--edge-listen")
             Supervisor(layout, descriptor).run(on_ready=lambda: _announce(layout))
     except FormerSuiteRemains as error:
         fail(str(error), EXIT_HELD)
@@ -67,8 +84,9 @@ def serve(
 
 
 def _announce(layout: SuiteLayout) -> None:
+    edge = "" if layout.edge is None else f" and {layout.edge.url} (certificate {layout.edge.certificate})"
     out.print(
-        f"Waggle is ready at {layout.url} (data in {layout.data_directory}, pid {os.getpid()}, Ctrl-C stops it)",
+        f"Waggle is ready at {layout.url}{edge} (data in {layout.data_directory}, pid {os.getpid()}, Ctrl-C stops it)",
         markup=False,
     )
 
@@ -84,7 +102,7 @@ def parse_listen(text: str) -> tuple[str, int]:
     return host or "127.0.0.1", port
 
 
-def require_free(host: str, port: int) -> None:
+def require_free(host: str, port: int, option: str = "--listen") -> None:
     """End with a clear message when nobody could listen on host and port now."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -92,4 +110,4 @@ def require_free(host: str, port: int) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        fail(f"cannot listen on {host}:{port}: {error.strerror or error}; choose with --listen", EXIT_CANNOT_LISTEN)
+        fail(f"cannot listen on {host}:{port}: {error.strerror or error}; choose with {option}", EXIT_CANNOT_LISTEN)

@@ -44,15 +44,40 @@ class ServiceProcess:
     drain_rank: int
 
 
-STORAGE = ServiceProcess("storage", "services.storage", 3)
-IDENTITY = ServiceProcess("identity", "services.identity", 2)
-MEMORY = ServiceProcess("memory", "services.memory", 1)
-RETRIEVAL = ServiceProcess("retrieval", "services.retrieval", 1)
-CONSOLIDATION = ServiceProcess("consolidation", "services.consolidation", 1)
-GATEWAY = ServiceProcess("gateway", "services.gateway", 0)
+STORAGE = ServiceProcess("storage", "services.storage", 4)
+IDENTITY = ServiceProcess("identity", "services.identity", 3)
+MEMORY = ServiceProcess("memory", "services.memory", 2)
+RETRIEVAL = ServiceProcess("retrieval", "services.retrieval", 2)
+CONSOLIDATION = ServiceProcess("consolidation", "services.consolidation", 2)
+GATEWAY = ServiceProcess("gateway", "services.gateway", 1)
+EDGE = ServiceProcess("edge", "services.edge", 0)
 
-# In the order in which they are started: what the others need comes first.
+# In the order in which they are started: what the others need comes first. The edge joins them where it is wanted.
 PROCESSES = (STORAGE, IDENTITY, MEMORY, RETRIEVAL, CONSOLIDATION, GATEWAY)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeLayout:
+    """Where the edge of a suite is.
+
+    Attributes:
+        host, port: Where it serves HTTPS and gRPC.
+        certificate, key: PEM files that exist.
+        transcoder_listen: HOST:PORT of the gRPC-JSON transcoder; empty for none.
+        envoy: The program; empty for the one that is found.
+    """
+
+    host: str
+    port: int
+    certificate: Path
+    key: Path
+    transcoder_listen: str = ""
+    envoy: str = ""
+
+    @property
+    def url(self) -> str:
+        """Return the base URL of the edge."""
+        return f"https://{_bracketed(self.host)}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +88,31 @@ class SuiteLayout:
         data_directory: Absolute path of the store.
         socket_directory: Where the Unix sockets are; inside the data directory when their paths fit.
         host, port: Where the gateway listens for HTTP.
+        edge: Where Envoy serves before it; None for none.
     """
 
     data_directory: Path
     socket_directory: Path
     host: str
     port: int
+    edge: EdgeLayout | None = None
+
+    @property
+    def processes(self) -> tuple[ServiceProcess, ...]:
+        """Return the processes of this suite, in the order in which they are started."""
+        return PROCESSES if self.edge is None else (*PROCESSES, EDGE)
 
     @property
     def url(self) -> str:
         """Return the base URL of the gateway."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"http://{_bracketed(self.host)}:{self.port}"
 
     def address(self, process: ServiceProcess) -> str:
-        """Return what the process listens on: a Unix socket, or host and port for the gateway."""
+        """Return what the process listens on: a Unix socket, or host and port for the gateway and the edge."""
         if process is GATEWAY:
-            return f"{self.host}:{self.port}"
+            return f"{_bracketed(self.host)}:{self.port}"
+        if process is EDGE and self.edge is not None:
+            return f"{_bracketed(self.edge.host)}:{self.edge.port}"
         return f"unix:{self.socket_directory / process.name}.sock"
 
     def arguments(self, process: ServiceProcess) -> list[str]:
@@ -87,6 +120,10 @@ class SuiteLayout:
         arguments = ["--listen", self.address(process)]
         if process is STORAGE:
             arguments += ["--data-dir", str(self.data_directory)]
+        if process is EDGE and self.edge is not None:
+            arguments += ["--run-directory", str(self.socket_directory), "--envoy", self.edge.envoy]
+            arguments += ["--certificate", str(self.edge.certificate), "--key", str(self.edge.key)]
+            arguments += ["--transcoder-listen", self.edge.transcoder_listen]
         return arguments
 
     def environment(self) -> dict[str, str]:
@@ -94,7 +131,7 @@ class SuiteLayout:
         addresses = {
             f"WAGGLE_{process.name.upper()}_ADDRESS": self.address(process)
             for process in PROCESSES
-            if process is not GATEWAY
+            if process is not GATEWAY or self.edge is not None
         }
         return {**addresses, verifier_key.ENVIRONMENT_VARIABLE: str(verifier_key_file(self.data_directory))}
 
@@ -103,7 +140,8 @@ class SuiteLayout:
         note = {
             "pid": os.getpid(),
             "url": self.url,
-            "addresses": {process.name: self.address(process) for process in PROCESSES},
+            "edge_url": None if self.edge is None else self.edge.url,
+            "addresses": {process.name: self.address(process) for process in self.processes},
         }
         draft = self.data_directory / RUN_DIRECTORY / f"{SUITE_FILE}.draft"
         draft.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
@@ -146,17 +184,22 @@ class SupervisorLock:
         os.close(self._descriptor)
 
 
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
 def verifier_key_file(data_directory: Path) -> Path:
     """Return where the verifier key of a store is: beside it, unless the environment names another file."""
     return Path(os.environ.get(verifier_key.ENVIRONMENT_VARIABLE) or data_directory / VERIFIER_KEY_FILE)
 
 
-def plan_layout(data_directory: Path, host: str, port: int) -> SuiteLayout:
+def plan_layout(data_directory: Path, host: str, port: int, edge: EdgeLayout | None = None) -> SuiteLayout:
     """Decide where the sockets go, and make that directory, readable by its owner only.
 
     Args:
         data_directory: An existing store.
         host, port: Where the gateway is to listen.
+        edge: The edge before it, None for none.
     """
     data_directory = data_directory.resolve()
     run_directory = data_directory / RUN_DIRECTORY
@@ -170,7 +213,7 @@ def plan_layout(data_directory: Path, host: str, port: int) -> SuiteLayout:
         status = socket_directory.lstat()
         if status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise PermissionError(f"{socket_directory} belongs to somebody else or is open to others")
-    return SuiteLayout(data_directory, socket_directory, host, port)
+    return SuiteLayout(data_directory, socket_directory, host, port, edge)
 
 
 def find_address(data_directory: Path, name: str) -> str:

@@ -18,7 +18,7 @@ from types import FrameType
 
 from cli.backoff import RestartBackoff
 from cli.readiness import GrpcProbe, HttpProbe
-from cli.suite import GATEWAY, PROCESSES, RUN_DIRECTORY, STORAGE, ServiceProcess, SuiteLayout
+from cli.suite import EDGE, GATEWAY, RUN_DIRECTORY, STORAGE, ServiceProcess, SuiteLayout
 from services.runtime.logging import get_logger
 from services.runtime.process import SUPERVISOR_VARIABLE
 from services.runtime.server import DRAIN_S
@@ -75,13 +75,17 @@ class Supervisor:
         self._has_been_ready = False
         reports = layout.data_directory / RUN_DIRECTORY
         self._children = [
-            _Child(
-                process,
-                HttpProbe(layout.host, layout.port) if process is GATEWAY else GrpcProbe(layout.address(process)),
-                reports / f"{process.name}.start-report",
-            )
-            for process in PROCESSES
+            _Child(process, self._probe_of(process), reports / f"{process.name}.start-report")
+            for process in layout.processes
         ]
+
+    def _probe_of(self, process: ServiceProcess) -> GrpcProbe | HttpProbe:
+        edge = self._layout.edge
+        if process is EDGE and edge is not None:
+            return HttpProbe(edge.host, edge.port, certificate=edge.certificate)
+        if process is GATEWAY:
+            return HttpProbe(self._layout.host, self._layout.port)
+        return GrpcProbe(self._layout.address(process))
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Start everything, call `on_ready` once, keep it running until SIGTERM or SIGINT, then drain.

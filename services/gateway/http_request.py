@@ -81,9 +81,10 @@ class RequestHeader:
         """
         if not self.authorizations:
             return None
-        if len(self.authorizations) > 1:
-            raise Unauthorized("more than one Authorization header")
         value = self.authorizations[0]
+        # A proxy may have joined several fields into one with commas (RFC 9110, section 5.3); no credential has any.
+        if len(self.authorizations) > 1 or b"," in value:
+            raise Unauthorized("more than one Authorization header")
         if len(value) > _AUTHORIZATION_BYTES_MAX or not _VISIBLE_ASCII.match(value):
             raise Unauthorized("malformed Authorization header")
         return value.decode("ascii")

@@ -17,20 +17,24 @@ _PR_SET_PDEATHSIG = 1
 SUPERVISOR_VARIABLE = "WAGGLE_SUPERVISOR_PID"
 
 
-def die_with_parent() -> None:
-    """Ask the kernel for SIGKILL at the parent's death. Does nothing where the system is not Linux."""
+def die_with_parent(parent_id: int | None) -> None:
+    """Ask the kernel for SIGKILL at the parent's death. Does nothing where the system is not Linux.
+
+    Args:
+        parent_id: The parent as it should be; another one means that it died before this took effect, which ends the
+            process at once. None where that is not known.
+    """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    expected = os.environ.get(SUPERVISOR_VARIABLE)
-    if expected is not None and os.getppid() != int(expected):
-        # The supervisor died before the request took effect.
+    if parent_id is not None and os.getppid() != parent_id:
         sys.exit(1)
 
 
 def main() -> None:
     """Bind to the parent and become the named module."""
-    die_with_parent()
+    supervisor = os.environ.get(SUPERVISOR_VARIABLE)
+    die_with_parent(None if supervisor is None else int(supervisor))
     module = sys.argv[1]
     del sys.argv[1]
     # With `-m` the working directory stands first on the path; keep that for the module.

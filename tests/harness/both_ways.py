@@ -103,7 +103,7 @@ class BothWays:
 
     def __init__(self, suite: Suite) -> None:
         self.suite = suite
-        self._http = httpx.Client(base_url=suite.url, timeout=TIMEOUT_S, trust_env=False)
+        self._http = httpx.Client(base_url=suite.url, timeout=TIMEOUT_S, verify=suite.verify, trust_env=False)
         self.shapes = ClosedShapes(self._http.get("/openapi.json").json())
         self._channels: dict[str, grpc.Channel] = {}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,20 @@ from tests.harness.api import Api
 from tests.harness.both_ways import BothWays
 from tests.harness.clock import FakeClock
 from tests.harness.documented_requests import Known, make_known
+from tests.harness.edge import EDGE_SERVICES, Edge, running_edge, suit_tests
 from tests.harness.fault_switches import FaultPoints
 from tests.harness.suite import Suite, running_suite
 from tests.harness.workload import NO_BUSY_SLOTS
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is marked with `both_entrances` through the gateway alone and through the edge before it."""
+    marker = metafunc.definition.get_closest_marker("both_entrances")
+    if marker is not None and "entrance" in metafunc.fixturenames:
+        marks = [pytest.mark.deep] if marker.kwargs.get("edge_in_depth") else []
+        metafunc.parametrize(
+            "entrance", ["gateway", pytest.param("envoy", marks=marks)], indirect=True, scope="session"
+        )
 
 
 @pytest.fixture
@@ -31,10 +43,33 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture(scope="session")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
-    """One running suite for all tests of this process. Use `scope` to stay apart."""
+def plain_suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
+    """One running suite for all tests of this process, reached through the gateway alone."""
     with running_suite(tmp_path_factory.mktemp("suite")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def edge(plain_suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
+    """The deployed edge before the suite of all tests."""
+    services = {name: plain_suite.address(name) for name in EDGE_SERVICES}
+    with running_edge(tmp_path_factory.mktemp("edge"), suit_tests, **services) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def entrance(request: pytest.FixtureRequest) -> str:
+    """Where `suite` is entered: "gateway", or "envoy" for modules that are marked with `both_entrances`."""
+    return str(getattr(request, "param", "gateway"))
+
+
+@pytest.fixture(scope="session")
+def suite(request: pytest.FixtureRequest, plain_suite: Suite, entrance: str) -> Suite:
+    """One running suite for all tests of this process. Use `scope` to stay apart."""
+    if entrance == "gateway":
+        return plain_suite
+    edge: Edge = request.getfixturevalue("edge")
+    return replace(plain_suite, url=f"https://127.0.0.1:{edge.door.port}", tls=edge.tls())
 
 
 @pytest.fixture

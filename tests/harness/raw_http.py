@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +33,30 @@ class RawResponse:
         return code
 
 
-class RawConnection:
-    """A TCP connection that sends bytes as they are and reads responses one by one."""
+@dataclass(frozen=True)
+class Door:
+    """Where HTTP is served on this machine: a port, and the client's TLS context when it speaks TLS."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+    port: int
+    tls: ssl.SSLContext | None = None
+
+    def connect(self) -> socket.socket:
+        """Open a connection."""
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S)
+        if self.tls is None:
+            return plain
+        try:
+            return self.tls.wrap_socket(plain, server_hostname="127.0.0.1")
+        except BaseException:
+            plain.close()
+            raise
+
+
+class RawConnection:
+    """A connection that sends bytes as they are and reads responses one by one."""
+
+    def __init__(self, door: Door | int) -> None:
+        self.socket = (Door(door) if isinstance(door, int) else door).connect()
         self._buffer = b""
 
     def __enter__(self) -> RawConnection:

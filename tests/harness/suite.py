@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from services.identity.bootstrap import bootstrap_tenant
 from services.identity.verifier_key import create_verifier_key
 from services.runtime.process import SUPERVISOR_VARIABLE
 from services.storage.directory import create_store, open_store
+from tests.harness.raw_http import Door
 
 START_S = 40.0
 STOP_S = 40.0
@@ -53,7 +55,8 @@ class Suite:
         admin_key: Administrator of the company, without memory grants.
         other_admin_key: Administrator of another company, which tests must not see from the first.
         writer_key: May read, write, review and checkpoint in every scope; subject "writer".
-        url: Base URL of the gateway while running.
+        url: Base URL of the gateway while running, or of the edge before it.
+        tls: What a client trusts, where that speaks TLS.
     """
 
     data_directory: Path
@@ -64,6 +67,7 @@ class Suite:
     url: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
+    tls: ssl.SSLContext | None = None
 
     def start(self, port: int | None = None) -> None:
         """Start the suite, on a free port unless one is named, and wait until it says that it is ready."""
@@ -105,11 +109,21 @@ class Suite:
         """Where the gateway listens, or has listened last."""
         return int(self.url.rpartition(":")[2])
 
+    @property
+    def door(self) -> Door:
+        """The same, for connections that send bytes as they are."""
+        return Door(self.port, self.tls)
+
+    @property
+    def verify(self) -> ssl.SSLContext | bool:
+        """What httpx is told about certificates."""
+        return self.tls or True
+
     def client(self, key: str | None = None) -> httpx.Client:
         """Return an HTTP client with a key (the writer's by default, "" for none); the caller closes it."""
         token = self.writer_key if key is None else key
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=30.0, trust_env=False)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=30.0, verify=self.verify, trust_env=False)
 
     def issue(self, subject: str, capabilities: list[str], *, admin_key: str | None = None, **members: Any) -> str:
         """Issue a credential through the gateway and return its secret. Every scope, unless members say otherwise."""
@@ -183,7 +197,7 @@ class Suite:
     def is_healthy(self) -> bool:
         """Return whether the gateway answers that the suite is healthy."""
         try:
-            return httpx.get(f"{self.url}/health", timeout=5.0, trust_env=False).status_code == 200
+            return httpx.get(f"{self.url}/health", timeout=5.0, verify=self.verify, trust_env=False).status_code == 200
         except httpx.HTTPError:
             return False
 

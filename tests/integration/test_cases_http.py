@@ -14,6 +14,8 @@ from tests.harness import builders
 from tests.harness.api import Api
 from tests.harness.suite import Suite
 
+pytestmark = pytest.mark.both_entrances
+
 U64_MAX = 18_446_744_073_709_551_615
 
 

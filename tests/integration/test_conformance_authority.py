@@ -14,6 +14,8 @@ from tests.harness.both_ways import BothWays, Outcome
 from tests.harness.documented_requests import DATA, SCOPED, Documented, Known, by_name, make_known
 from tests.harness.suite import EVERY_SCOPE, Suite, wait_until
 
+pytestmark = pytest.mark.both_entrances(edge_in_depth=True)
+
 CAPABILITIES = [
     "memory_read",
     "memory_write",

@@ -17,6 +17,8 @@ from tests.harness.documented_requests import ABSENT, Documented, Known, by_name
 from tests.harness.raw_http import RawConnection, request_bytes
 from tests.harness.suite import Suite
 
+pytestmark = pytest.mark.both_entrances
+
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 POSTS = [route for route in EVERY if route.body is not None]
 PATHS = sorted({(route.method, route.path) for route in EVERY})
@@ -135,7 +137,7 @@ def test_other_methods_are_refused(nobody: httpx.Client, method: str, path: str)
 def test_unknown_paths_are_no_route(suite: Suite, path: str) -> None:
     """Whatever is not written down is 404 `not_found` for every method, key or no key."""
     for method in ("GET", "POST", "DELETE"):
-        with RawConnection(suite.port) as connection:
+        with RawConnection(suite.door) as connection:
             body = b"{}" if method == "POST" else None
             connection.send(request_bytes(method, path, body))
             response = connection.receive()
