@@ -20,6 +20,7 @@ from grpc_tools import protoc
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
 PACKAGE = ROOT / "waggle"
+ERROR_DETAILS = ("google/rpc/error_details.proto", "google/rpc/status.proto")
 
 
 def generate(target: Path) -> None:
@@ -35,28 +36,34 @@ def generate(target: Path) -> None:
     plugins = {name: Path(sys.executable).parent / f"protoc-gen-{name}" for name in ("mypy", "mypy_grpc")}
     package = target / "waggle"
     package.mkdir(parents=True, exist_ok=True)
-    status = protoc.main(
-        [
-            "protoc",
-            f"--proto_path={PROTOS}",
-            f"--proto_path={google_api}",
-            f"--proto_path={well_known}",
-            *(f"--plugin=protoc-gen-{name}={path}" for name, path in plugins.items()),
-            f"--python_out={target}",
-            f"--grpc_python_out={target}",
-            f"--mypy_out=quiet:{target}",
-            f"--mypy_grpc_out=quiet:{target}",
-            f"--descriptor_set_out={package / 'descriptor_set.binpb'}",
-            "--include_imports",
-            "--include_source_info",
-            *files,
-        ]
+    paths = [f"--proto_path={path}" for path in (PROTOS, google_api, well_known)]
+    _compile(
+        *paths,
+        *(f"--plugin=protoc-gen-{name}={path}" for name, path in plugins.items()),
+        f"--python_out={target}",
+        f"--grpc_python_out={target}",
+        f"--mypy_out=quiet:{target}",
+        f"--mypy_grpc_out=quiet:{target}",
+        *files,
     )
-    if status != 0:
-        raise SystemExit(status)
+    # With the types of error details, which no message of ours holds: Envoy's transcoder writes them as JSON.
+    _compile(
+        *paths,
+        f"--descriptor_set_out={package / 'descriptor_set.binpb'}",
+        "--include_imports",
+        "--include_source_info",
+        *files,
+        *ERROR_DETAILS,
+    )
     for directory in [package, *(path for path in package.rglob("*") if path.is_dir())]:
         (directory / "__init__.py").write_text('"""Generated from protos/. Do not edit."""\n', encoding="utf-8")
     (package / "py.typed").touch()
+
+
+def _compile(*arguments: str) -> None:
+    status = protoc.main(["protoc", *arguments])
+    if status != 0:
+        raise SystemExit(status)
 
 
 def tree(directory: Path) -> set[Path]:
