@@ -16,8 +16,8 @@ WRITE_VARIABLE = "WAGGLE_WRITE_GOLDEN"
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HEX64 = re.compile(r"[0-9a-f]{64}")
-_SECRET = re.compile(r"qdb1_[0-9a-f]{32}_[A-Za-z0-9_-]{43}")
-_MILLIS = re.compile(r".*_at_millis")
+_SECRET = re.compile(r"qdbg?1_[0-9a-f]{32}_[A-Za-z0-9_-]{43}")
+_MILLIS = re.compile(r"(.*_)?at_millis")
 # The digest of a vector is documented; all others are opaque.
 _KEPT = "vector_digest"
 
@@ -46,6 +46,8 @@ def _settled_text(value: str, labels: dict[str, str], member: str) -> str:
         return labels[value]
     if member == "idempotency_key":
         return "<key>"
+    if member == "next_cursor":
+        return "<cursor>"
     if member.endswith("micros"):
         return "<micros>"
     if _HEX64.fullmatch(value):
