@@ -9,7 +9,9 @@ import pytest
 
 from services.consolidation.commands import CancelJob, RecoverExpired
 from services.domain import keys, limits
+from services.domain.errors import InvalidRequest
 from services.domain.job_summaries import summary_of_job
+from services.domain.jobs import check_job_bytes
 from services.domain.scope import workspace_for
 from tests.harness.job_world import LEASE_MS, JobWorld, spec_of
 from tests.harness.memory_world import SCOPE
@@ -148,3 +150,14 @@ def test_value_of_a_job_is_bounded(world: JobWorld) -> None:
     attempt |= {"worker_id": '"' * 256, "evidence_ref": quotes, "usage_evidence_ref": quotes}
     value = job.as_json() | {"spec": longest.as_json(), "attempts": [attempt] * 32}
     assert len(json.dumps(value)) + 16 * 8192 < limits.JOB_VALUE_BYTES_MAX
+
+
+@pytest.mark.parametrize(("over_job", "over_history"), [(0, 0), (1, 0), (0, 1)])
+def test_bounds_of_stored_values(over_job: int, over_history: int) -> None:
+    """A job of 512 KiB and a history value of 1 MiB pass; a byte more of either is refused."""
+    job, history = bytes(limits.JOB_VALUE_BYTES_MAX + over_job), bytes(limits.JOB_HISTORY_BYTES_MAX + over_history)
+    if over_job or over_history:
+        with pytest.raises(InvalidRequest):
+            check_job_bytes(job, history)
+    else:
+        check_job_bytes(job, history)

@@ -136,6 +136,28 @@ def test_recover_leads_back_until_attempts_are_used_up(world: JobWorld) -> None:
     assert closed.ended_at_millis == START_MS + LEASE_MS
 
 
+SECOND_ATTEMPT: dict[str, tuple[int, Callable[[str, str], Command]]] = {
+    "renew": (1, lambda job_id, fence: RenewLease(job_id, 4, fence)),
+    "publish": (1, lambda job_id, fence: PublishJob(job_id, 4, fence, (), None, "e")),
+    "fail": (1, lambda job_id, fence: FailAttempt(job_id, 4, fence, None, "e")),
+    "recover_expired": (LEASE_MS, lambda job_id, _fence: RecoverExpired(job_id, 4, "e")),
+    "cancel": (1, lambda job_id, _fence: CancelJob(job_id, 4, "e")),
+}
+
+
+@pytest.mark.parametrize("name", SECOND_ATTEMPT)
+def test_earlier_attempts_stay(world: JobWorld, name: str) -> None:
+    """Whatever becomes of an attempt, those before it stay as they were closed."""
+    job_id, fence = world.running_job()
+    world.fail(job_id, fence)
+    first = world.job(job_id).attempts
+    later = world.claim(job_id)
+    after_ms, make = SECOND_ATTEMPT[name]
+    world.clock.ms += after_ms
+    world.run(make(job_id, later))
+    assert (first, 2) == (world.job(job_id).attempts[:1], len(world.job(job_id).attempts))
+
+
 def test_recover_by_a_sibling_credential(world: JobWorld) -> None:
     """Recovery and cancellation need no fence and no particular credential of the owner."""
     job_id, _ = world.running_job()
