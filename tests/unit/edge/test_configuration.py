@@ -1,0 +1,104 @@
+"""Moving the deployed configuration: only places change, and a wrong place is said."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.edge.configuration import BadConfiguration, InternalTls, Places, load_deployed, move
+from tests.harness.edge import ENVOY_YAML
+
+PLACES = Places(Path("/run/admin.sock"), Path("/run/certificate.json"), Path("/lib/descriptor_set.binpb"))
+
+
+@pytest.fixture
+def deployed() -> dict[str, Any]:
+    return load_deployed(ENVOY_YAML)
+
+
+def cluster(bootstrap: dict[str, Any], name: str) -> dict[str, Any]:
+    (found,) = [entry for entry in bootstrap["static_resources"]["clusters"] if entry["name"] == name]
+    return found
+
+
+def endpoint(bootstrap: dict[str, Any], name: str) -> dict[str, Any]:
+    found = cluster(bootstrap, name)["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"]
+    return dict(found)
+
+
+def test_the_argument_stays_as_it_was(deployed: dict[str, Any]) -> None:
+    """One loaded file can be moved to several places."""
+    before = copy.deepcopy(deployed)
+    move(deployed, replace(PLACES, listeners={"edge": ("::1", 7443)}, clusters={"memory": "unix:/m.sock"}))
+    assert before == deployed
+
+
+def test_without_places_for_them_listeners_and_clusters_stay(deployed: dict[str, Any]) -> None:
+    """Deployed means deployed; only files and the admin socket are this machine's."""
+    moved = move(deployed, PLACES)
+    assert {"pipe": {"path": "/run/admin.sock"}} == moved["admin"]["address"] == endpoint(moved, "admin")
+    assert [entry["address"] for entry in deployed["static_resources"]["listeners"]] == [
+        entry["address"] for entry in moved["static_resources"]["listeners"]
+    ]
+    assert cluster(deployed, "memory") == cluster(moved, "memory")
+    text = str(moved)
+    assert "/etc/waggle" not in text
+    assert "/lib/descriptor_set.binpb" in text
+
+
+def test_only_named_listeners_are_kept(deployed: dict[str, Any]) -> None:
+    """A laptop gets no port that nobody asked for."""
+    (listener,) = move(deployed, replace(PLACES, listeners={"edge": ("::1", 7443)}))["static_resources"]["listeners"]
+    assert {"socket_address": {"address": "::1", "port_value": 7443}} == listener["address"]
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "place"),
+    [
+        ("unix:/run/m.sock", "STATIC", {"pipe": {"path": "/run/m.sock"}}),
+        ("127.0.0.1:7472", "STATIC", {"socket_address": {"address": "127.0.0.1", "port_value": 7472}}),
+        ("[::1]:7472", "STATIC", {"socket_address": {"address": "::1", "port_value": 7472}}),
+        ("memory.test:7472", "STRICT_DNS", {"socket_address": {"address": "memory.test", "port_value": 7472}}),
+        ("dns:///memory:7472", "STRICT_DNS", {"socket_address": {"address": "memory", "port_value": 7472}}),
+    ],
+)
+def test_an_address_is_what_the_services_call_it(
+    deployed: dict[str, Any], address: str, kind: str, place: dict[str, Any]
+) -> None:
+    """Sockets, addresses and names, in the spelling of the services' own variables."""
+    moved = move(deployed, replace(PLACES, clusters={"memory": address}))
+    assert (kind, place) == (cluster(moved, "memory")["type"], endpoint(moved, "memory"))
+    assert "STRICT_DNS" == cluster(moved, "identity")["type"]
+
+
+@pytest.mark.parametrize("wrong", [{"listeners": {"edgy": ("::1", 1)}}, {"clusters": {"storage": "unix:/s.sock"}}])
+def test_a_place_for_what_is_not_there_is_refused(deployed: dict[str, Any], wrong: dict[str, Any]) -> None:
+    """A misspelt name must not leave a cluster where it was, and storage is none."""
+    with pytest.raises(BadConfiguration, match=r"edgy|storage"):
+        move(deployed, replace(PLACES, **wrong))
+
+
+def test_services_are_trusted_by_their_names_alone(deployed: dict[str, Any]) -> None:
+    """With certificates inside the suite, memory's does not pass for identity's; the gateway speaks plain HTTP."""
+    tls = InternalTls(Path("/tls/c"), Path("/tls/k"), Path("/tls/a"))
+    moved = move(deployed, replace(PLACES, internal_tls=tls))
+    for name in ("identity", "memory", "retrieval", "consolidation"):
+        common = cluster(moved, name)["transport_socket"]["typed_config"]["common_tls_context"]
+        (wanted,) = common["validation_context"]["match_typed_subject_alt_names"]
+        assert {"exact": f"waggle://service/{name}"} == wanted["matcher"]
+        assert {"filename": "/tls/a"} == common["validation_context"]["trusted_ca"]
+    assert "transport_socket" not in cluster(moved, "gateway")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: 1", "a: [", None])
+def test_a_file_that_is_no_configuration_is_said(tmp_path: Path, text: str | None) -> None:
+    """Missing, malformed or something else: named with its path."""
+    path = tmp_path / "envoy.yaml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadConfiguration, match=r"envoy\.yaml"):
+        load_deployed(path)
