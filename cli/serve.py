@@ -19,6 +19,7 @@ from cli.edge import (
     TranscoderListenOption,
     plan_edge,
 )
+from cli.liveness import INTERVAL_S
 from cli.succession import FormerSuiteRemains, succeed_former
 from cli.suite import RUN_DIRECTORY, AlreadyRunning, SuiteLayout, SupervisorLock, plan_layout
 from cli.supervisor import StartFailed, Supervisor
@@ -47,6 +48,15 @@ def serve(
     transcoder_listen: TranscoderListenOption = "",
     certificate: CertificateOption = None,
     certificate_key: CertificateKeyOption = None,
+    liveness_interval: Annotated[
+        float,
+        typer.Option(
+            envvar="WAGGLE_LIVENESS_INTERVAL_S",
+            min=0.0,
+            metavar="SECONDS",
+            help="How often each process is asked whether it lives; after three misses it is replaced. 0: never.",
+        ),
+    ] = INTERVAL_S,
 ) -> None:
     """Run all services on one machine until SIGTERM or Ctrl-C.
 
@@ -72,7 +82,8 @@ def serve(
             require_free(host, port)
             if edge is not None:
                 require_free(edge.host, edge.port, "--edge-listen")
-            Supervisor(layout, descriptor).run(on_ready=lambda: _announce(layout))
+            supervisor = Supervisor(layout, descriptor, liveness_interval_s=liveness_interval)
+            supervisor.run(on_ready=lambda: _announce(layout))
     except FormerSuiteRemains as error:
         fail(str(error), EXIT_HELD)
     except StartFailed as error:

@@ -1,7 +1,7 @@
-"""Runs the processes of the suite: starts them, restarts what crashes, drains them in order.
+"""Runs the processes of the suite: starts them, restarts what crashes or hangs, drains them in order.
 
-Everything happens in one thread, the main one. It must: the kernel ties a child's parent-death signal to the thread
-that started it.
+Everything but the question whether a process lives happens in one thread, the main one. It must: the kernel ties a
+child's parent-death signal to the thread that started it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 from cli.backoff import RestartBackoff
+from cli.liveness import INTERVAL_S, MISSES_MAX, LivenessWatch
 from cli.readiness import GrpcProbe, HttpProbe
 from cli.suite import EDGE, GATEWAY, RUN_DIRECTORY, STORAGE, ServiceProcess, SuiteLayout
 from services.runtime.logging import get_logger
@@ -50,6 +52,7 @@ class _Child:
     process: ServiceProcess
     probe: GrpcProbe | HttpProbe
     report: Path
+    watch: LivenessWatch
     backoff: RestartBackoff = field(default_factory=RestartBackoff)
     handle: subprocess.Popen[bytes] | None = None
     started_at_s: float = 0.0
@@ -66,16 +69,24 @@ class Supervisor:
     Args:
         layout: Where they live and listen.
         inherited: Open file that every process keeps until its end; see `succession`.
+        liveness_interval_s: How often each process is asked whether it lives; 0 for never. See `liveness`.
     """
 
-    def __init__(self, layout: SuiteLayout, inherited: int) -> None:
+    def __init__(self, layout: SuiteLayout, inherited: int, *, liveness_interval_s: float = INTERVAL_S) -> None:
         self._layout = layout
         self._inherited = inherited
         self._stop_count = 0
         self._has_been_ready = False
         reports = layout.data_directory / RUN_DIRECTORY
+        # A thread for each: one that hangs keeps its own waiting and no other.
+        self._askers = ThreadPoolExecutor(len(layout.processes), thread_name_prefix="liveness")
         self._children = [
-            _Child(process, self._probe_of(process), reports / f"{process.name}.start-report")
+            _Child(
+                process,
+                probe := self._probe_of(process),
+                reports / f"{process.name}.start-report",
+                LivenessWatch(probe.is_answering, self._askers, liveness_interval_s),
+            )
             for process in layout.processes
         ]
 
@@ -116,6 +127,8 @@ class Supervisor:
             for child in self._children:
                 child.probe.close()
                 child.report.unlink(missing_ok=True)
+            self._askers.shutdown(cancel_futures=True)
+            log.info("stopped")
 
     def _note_stop(self, _number: int, _frame: FrameType | None) -> None:
         self._stop_count += 1
@@ -128,6 +141,11 @@ class Supervisor:
                     self._start(child)
             elif child.handle.poll() is not None:
                 self._note_exit(child, child.handle.returncode, now_s)
+            elif self._has_been_ready and child.watch.is_hung():
+                # It does not drain any more; its end is noted, and another one started, like that of a crash.
+                log.error("process_hangs", process=child.process.name, pid=child.handle.pid, unanswered=MISSES_MAX)
+                child.handle.kill()
+                child.handle.wait()
 
     def _start(self, child: _Child) -> None:
         child.report.unlink(missing_ok=True)
@@ -148,6 +166,7 @@ class Supervisor:
         )
         child.started_at_s = time.monotonic()
         child.is_ready = False
+        child.watch.forget()
         log.info("started", process=child.process.name, pid=child.handle.pid)
 
     def _note_exit(self, child: _Child, code: int, now_s: float) -> None:

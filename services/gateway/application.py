@@ -116,7 +116,9 @@ class GatewayApplication:
             response = self._refuse(InternalError(INTERNAL_TEXT))
         if response is not None:
             await self._send(send, response, exchange)
-        log.info(
+        # Probes come every few seconds for ever; what they hear is only worth a line when it is bad.
+        is_probe = exchange.template == "/health" and response is not None and response.status == 200
+        (log.debug if is_probe else log.info)(
             "http",
             method=scope["method"],
             route=exchange.template,

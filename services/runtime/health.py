@@ -1,13 +1,22 @@
-"""The standard gRPC health service, answering with the readiness that a process really has."""
+"""The standard gRPC health service, answering with the readiness that a process really has.
+
+The service name "liveness" asks for less: whether the process answers at all. Whoever ends processes that hang must ask
+for that, since readiness also fails while another service is away.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent import futures
+from typing import Any, Final, cast
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+LIVENESS: Final = "liveness"
+
+_CHECK_THREADS = 4
 _WATCH_PERIOD_S = 0.25
 _WATCHERS_MAX = 4
 
@@ -35,7 +44,9 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
     def Check(  # noqa: N802 - the name is gRPC's
         self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
     ) -> health_pb2.HealthCheckResponse:
-        """Answer the present state; NOT_FOUND for a service that is not here."""
+        """Answer the present state, for LIVENESS always SERVING; NOT_FOUND for a service that is not here."""
+        if request.service == LIVENESS:
+            return health_pb2.HealthCheckResponse(status=_SERVING)
         if request.service not in self._services:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service in this process")
         return health_pb2.HealthCheckResponse(status=self._status())
@@ -61,3 +72,9 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
 
     def _status(self) -> int:
         return _SERVING if not self._draining.is_set() and self._is_ready() else _NOT_SERVING
+
+
+# Checks have threads of their own: a process whose threads all work is busy and does not hang.
+cast(Any, HealthServicer.Check).experimental_thread_pool = futures.ThreadPoolExecutor(
+    _CHECK_THREADS, thread_name_prefix="health"
+)

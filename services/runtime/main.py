@@ -120,7 +120,8 @@ def _serve(build: Build, process: Process) -> int:
     except (CannotStart, WaggleError):
         registry.close()
         raise
-    log.info("listening", address=process.listen, port=server.port)
+    port = {} if server.port is None else {"port": server.port}
+    log.info("listening", address=process.listen, **port)
     stop.wait()
     log.info("draining")
     server.drain()

@@ -75,7 +75,11 @@ class Registry:
 
 
 class RunningServer:
-    """A started server. `port` is the bound TCP port, or 1 for a Unix socket."""
+    """A started server.
+
+    Attributes:
+        port: The bound TCP port; None for a Unix socket.
+    """
 
     def __init__(
         self,
@@ -106,7 +110,8 @@ class RunningServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
         reflection.enable_server_reflection((*registry.services, health_name, reflection.SERVICE_NAME), self._server)
-        self.port = transport.bind(self._server, listen)
+        bound = transport.bind(self._server, listen)
+        self.port = None if listen.startswith("unix:") else bound
         self._server.start()
 
     def drain(self, grace_s: float = DRAIN_S) -> None:

@@ -86,12 +86,18 @@ def test_a_second_suite_on_the_same_store_is_refused_and_the_first_goes_on(api: 
 def test_a_stopped_suite_has_drained_in_order_and_keeps_what_it_acknowledged(
     fresh_suite: Suite, fresh_api: Api
 ) -> None:
-    """SIGTERM ends the gateway first and storage last, with exit code 0; the next start serves the same memory."""
+    """SIGTERM ends the gateway first and storage last, with exit code 0; the next start serves the same memory.
+
+    Each process says so, the supervisor after all others; none speaks of a port where it listens on a socket.
+    """
     record = fresh_api.create("Acknowledged before the stop")
     assert 0 == fresh_suite.stop()
     stopped = [entry["service"] for entry in fresh_suite.events("stopped")]
-    assert ("gateway", "identity", "storage") == (stopped[0], stopped[-2], stopped[-1])
-    assert set(SERVICES) == set(stopped)
+    assert ("gateway", "identity", "storage", "supervisor") == (stopped[0], *stopped[-3:])
+    assert {*SERVICES, "supervisor"} == set(stopped)
+    listening = {entry["service"]: entry for entry in fresh_suite.events("listening")}
+    assert {"gateway": fresh_suite.port} == {name: at["port"] for name, at in listening.items() if "port" in at}
+    assert set(SERVICES) == set(listening)
     fresh_suite.start()
     with fresh_suite.client() as client:
         assert 200 == Api(client, fresh_api.scope).get(record["record_id"]).status_code

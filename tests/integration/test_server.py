@@ -17,20 +17,27 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from services.domain.errors import InvalidRequest, RecordNotFound, UnsupportedContractVersion
 from services.runtime.call_context import outgoing_metadata, remaining_s
 from services.runtime.channel import open_channel
+from services.runtime.health import LIVENESS
 from services.runtime.server import Registry, RunningServer
 from services.runtime.start_failure import CannotStart
 from services.runtime.status import RpcFailure, error_from_rpc
 from waggle.identity.v1 import identity_service_pb2, identity_service_pb2_grpc
 from waggle.storage.v1 import storage_service_pb2, storage_service_pb2_grpc
 
+THREADS = 6
 SECRET_DETAIL = "what really happened"
 
 
 class Storage(storage_service_pb2_grpc.StorageServiceServicer):
-    """Answers, or fails in the way that the snapshot id names."""
+    """Answers, or fails in the way that the snapshot id names; "wait" waits for the gate first."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         match request.snapshot_id:
+            case "wait":
+                self.gate.wait(20)
             case "typed":
                 raise RecordNotFound("no such record", member="record_id")
             case "unexpected":
@@ -63,6 +70,7 @@ class Running:
     server: RunningServer
     channel: grpc.Channel
     ready: threading.Event
+    gate: threading.Event
     closed: list[str] = field(default_factory=list)
 
     @property
@@ -89,12 +97,13 @@ def running(tmp_path: Path) -> Iterator[Running]:
     registry.ready_when(ready.is_set)
     registry.on_close(lambda: closed.append("first registered"))
     registry.on_close(lambda: closed.append("last registered"))
-    registry.add(storage_service_pb2_grpc.add_StorageServiceServicer_to_server, Storage())
+    storage = Storage()
+    registry.add(storage_service_pb2_grpc.add_StorageServiceServicer_to_server, storage)
     registry.add(identity_service_pb2_grpc.add_IdentityServiceServicer_to_server, Identity())
     address = f"unix:{tmp_path}/s.sock"
-    server = RunningServer(registry, address, thread_count=6)
+    server = RunningServer(registry, address, thread_count=THREADS)
     with open_channel(address) as channel:
-        yield Running(server, channel, ready, closed)
+        yield Running(server, channel, ready, storage.gate, closed)
     server.drain(0.1)
 
 
@@ -220,6 +229,29 @@ def test_health_of_an_unknown_service_is_not_found(running: Running) -> None:
     """A probe of the wrong process must not look healthy."""
     request = health_pb2.HealthCheckRequest(service="waggle.nobody.v1.Nobody")
     assert grpc.StatusCode.NOT_FOUND == running.status_of(lambda: running.health.Check(request))[0]
+
+
+def test_a_process_that_is_not_ready_still_lives(running: Running) -> None:
+    """Whoever ends hanging processes asks for "liveness", which another service's absence does not change."""
+    running.ready.clear()
+    answer = running.health.Check(health_pb2.HealthCheckRequest(service=LIVENESS))
+    assert health_pb2.HealthCheckResponse.SERVING == answer.status
+
+
+def test_a_process_whose_threads_all_work_still_answers_for_its_health(running: Running) -> None:
+    """Busy is not hung: health has threads of its own."""
+    try:
+        calls = [
+            running.storage.Read.future(storage_service_pb2.ReadRequest(snapshot_id="wait"), timeout=30)
+            for _ in range(2 * THREADS)
+        ]
+        for name in ("", LIVENESS):
+            answer = running.health.Check(health_pb2.HealthCheckRequest(service=name), timeout=20)
+            assert health_pb2.HealthCheckResponse.SERVING == answer.status
+        assert not any(call.done() for call in calls)
+    finally:
+        running.gate.set()
+    assert [7] * len(calls) == [call.result().sequence for call in calls]
 
 
 def test_a_watcher_sees_every_change(running: Running) -> None:
