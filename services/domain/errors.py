@@ -20,6 +20,7 @@
     ├── LoginRateLimited            429 login_rate_limited
     ├── RetrievalBusy               503 retrieval_busy
     ├── LoginBusy                   503 login_busy
+    ├── StorageFull                 503 storage_full
     └── InternalError               500 internal_error
         └── StorageInconsistency    500 storage_inconsistency
 
@@ -158,11 +159,25 @@ class LoginBusy(WaggleError):
     reason = "login_busy"
 
 
+class StorageFull(WaggleError):
+    """The store's disk is nearly full, so nothing is written. The same command can be sent again later."""
+
+    reason = "storage_full"
+
+
 class InternalError(WaggleError):
     """A failure that the caller cannot mend."""
 
 
 class StorageInconsistency(InternalError):
-    """A stored value, index, history or digest does not agree with its checksum or completeness data."""
+    """A stored value, index, history or digest does not agree with its checksum or completeness data.
+
+    Attributes:
+        partition: Id of the partition that it was met in, None when that is not known. Never leaves the process.
+    """
 
     reason = "storage_inconsistency"
+
+    def __init__(self, message: str, *, member: str | None = None, partition: bytes | None = None) -> None:
+        super().__init__(message, member=member)
+        self.partition = partition

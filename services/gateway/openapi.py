@@ -31,7 +31,7 @@ _STATUS_TEXTS = {
     413: "The request body is over the route's limit",
     429: "Too many failed logins",
     500: "The service failed",
-    503: "No free slot",
+    503: "No free slot, or no room to write",
 }
 _NO_STORE = {"schema": {"const": "no-store"}, "required": True}
 
@@ -111,7 +111,7 @@ def _operation(
             "headers": {"Cache-Control": _NO_STORE, **{name: _header(name) for name in route.response_headers}},
             "content": {"application/json": {"schema": writer.reference(method.output_type, for_request=False)}},
         },
-        **{str(status): _error_response(status, codes_by_status) for status in route.error_statuses},
+        **{str(status): _error_response(status, codes_by_status) for status in _error_statuses(route)},
     }
     return operation
 
@@ -128,6 +128,12 @@ def _tag(route: Route) -> str:
     if "memory" in route.template.split("/"):
         return "Memory"
     return route.descriptor.containing_service.name.removesuffix("Service")
+
+
+def _error_statuses(route: Route) -> list[int]:
+    """The published statuses, and 503 where a full disk can be met: a POST that can conflict writes."""
+    may_write = route.method == "POST" and 409 in route.error_statuses
+    return sorted({*route.error_statuses, *((503,) if may_write else ())})
 
 
 def _parameters(shapes: MessageShapes, writer: SchemaWriter, route: Route) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from services.retrieval.partition import Partition
 from services.retrieval.partition_loading import LOADED_PREFIXES, PartitionLoader, apply_changes
 from services.runtime.logging import get_logger
 from services.storage.contract import Row, Store
-from services.storage.errors import CommitConflict, StorageUnavailable
+from services.storage.errors import ChangesForgotten, CommitConflict, StorageUnavailable
 
 LOAD_PAGE_BYTES: Final = 1024 * 1024
 _LOAD_ATTEMPTS: Final = 3
@@ -110,7 +110,7 @@ class Replica:
         self._load(partition_id, entry)
 
     def _follow(self, partition_id: bytes, entry: _Entry) -> bool:
-        """Apply what changed since; False when the store is not the one that was read, so that all must be read."""
+        """Apply what changed since; False when the store cannot tell it or is another one, so that all must be read."""
         rows: list[Row] = []
         try:
             for page in self._store.changed_since(
@@ -122,13 +122,14 @@ class Replica:
             ):
                 rows += page.rows
                 head = page.head
-        except CommitConflict:
+        except (CommitConflict, ChangesForgotten):
             return False
         partition, entry.partition = entry.partition, None
         if partition is None:
             return False
         # Put back only when every change has been applied: a half-changed partition must never be looked at.
         apply_changes(partition, rows, self._encoder)
+        partition.head = head
         entry.partition, entry.head = partition, head
         self._account(partition_id, entry)
         return True
@@ -149,6 +150,7 @@ class Replica:
                     raise
                 continue
             entry.head, entry.incarnation = page.head, page.incarnation
+            entry.partition.head, entry.partition.incarnation = page.head, page.incarnation
             break
         release_free_memory()
         self._account(partition_id, entry)

@@ -39,6 +39,7 @@ CODE_BY_REASON: Final[dict[str, grpc.StatusCode]] = {
     "invalid_login": grpc.StatusCode.UNAUTHENTICATED,
     "login_rate_limited": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "login_busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "storage_full": grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 """One row for each documented code."""
 

@@ -127,7 +127,7 @@ class Batch:
                 deleted_count += is_noted - (state.base_deletion > 0)
                 operations += _key_operations(partition, key, physical_key, state)
             physical_key = head_key(partition)
-            new_head = PartitionHead(max(changed.values()), deleted_count, counts)
+            new_head = PartitionHead(max(changed.values()), deleted_count, counts, head.forgotten)
             operations.append((physical_key, pack_head(physical_key, new_head)))
         return operations
 
@@ -167,8 +167,11 @@ class Batch:
         # Nobody can have read what this batch changes, so each such change lies after the read sequence.
         if any(start <= key and (not end or key < end) for key in self._changed.get(partition, ())):
             raise CommitConflict("a range that was read has changed")
-        if self._heads[partition].sequence <= read_sequence:
+        head = self._heads[partition]
+        if head.sequence <= read_sequence:
             return
+        if read_sequence < head.forgotten:
+            raise CommitConflict("the change log no longer tells what happened since the range was read")
         log_start, log_end = log_range(partition, read_sequence)
         more = True
         while more:

@@ -73,7 +73,7 @@ def iterate_changed(
             stored = snapshot.get(physical_key)
             version, value = (sequence, b"") if stored is None else unpack_value(physical_key, stored)
             if deleted is not (stored is None) or version != sequence:
-                raise StorageInconsistency("the change log does not agree with the values")
+                raise StorageInconsistency("the change log does not agree with the values", partition=partition)
             page.append(Row(key, value, version, deleted))
             value_bytes += len(value)
             if value_bytes >= page_bytes or len(page) >= PAGE_ROWS_MAX:

@@ -22,9 +22,9 @@ from services.storage.contract import (
     StoreStatus,
 )
 from services.storage.errors import (
+    ChangesForgotten,
     CommitConflict,
     SnapshotExpired,
-    StorageFull,
     StorageUnavailable,
     TooManySnapshots,
 )
@@ -59,7 +59,7 @@ class GrpcStore:
 
     def __init__(self, address: str, *, retry_limit_s: float = RETRY_LIMIT_S, transport: Transport = PLAIN) -> None:
         self._retry_limit_s = retry_limit_s
-        self._channel = transport.open_channel(address)
+        self._channel = transport.open_channel(address, "storage")
         stub = pb_grpc.StorageServiceStub(self._channel)
         self._read = stub.Read
         self._commit = stub.Commit
@@ -82,10 +82,7 @@ class GrpcStore:
     def commit(self, commit: Commit) -> int:
         """See `contract.Store.commit`."""
         request = convert.commit_request(commit)
-        response = _typed(
-            lambda: self._commit(request, timeout=remaining_s(CALL_LIMIT_S), metadata=outgoing_metadata()), StorageFull
-        )
-        return response.sequence
+        return self._called(self._commit, request).sequence
 
     def changed_since(
         self,
@@ -154,15 +151,15 @@ class GrpcStore:
                     raise
 
 
-def _typed(call: Callable[[], T], full: type[StorageFull | TooManySnapshots] = TooManySnapshots) -> T:
+def _typed(call: Callable[[], T]) -> T:
     try:
         return call()
     except grpc.RpcError as error:
-        raise storage_error(error, full) from error
+        raise storage_error(error) from error
 
 
-def storage_error(error: grpc.RpcError, full: type[StorageFull | TooManySnapshots]) -> WaggleError | RpcFailure:
-    """The typed error of a failed call of storage; `full` is what RESOURCE_EXHAUSTED means for that call."""
+def storage_error(error: grpc.RpcError) -> WaggleError | RpcFailure:
+    """The typed error of a failed call of storage."""
     found = error_from_rpc(error)
     if not isinstance(found, RpcFailure):
         return found
@@ -172,7 +169,9 @@ def storage_error(error: grpc.RpcError, full: type[StorageFull | TooManySnapshot
         return CommitConflict(found.message)
     if found.code is grpc.StatusCode.NOT_FOUND:
         return SnapshotExpired(found.message)
+    if found.code is grpc.StatusCode.OUT_OF_RANGE:
+        return ChangesForgotten(found.message)
     # gRPC itself answers with the same code when a message is too large; that carries no details of ours.
     if found.code is grpc.StatusCode.RESOURCE_EXHAUSTED and error_info(error) is not None:
-        return full(found.message)
+        return TooManySnapshots(found.message)
     return found

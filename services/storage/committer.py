@@ -19,14 +19,21 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from services.domain.errors import StorageInconsistency, WaggleError
+from services.domain.errors import StorageFull, StorageInconsistency, WaggleError
 from services.runtime.fault_points import FaultInjected, fault_point
 from services.runtime.logging import get_logger
 from services.runtime.status import RpcFailure
 from services.storage.batch import Batch
 from services.storage.contract import Commit
-from services.storage.engine import Engine, EngineCorrupt, EngineError
-from services.storage.errors import StorageFailure, StorageFull, StorageUnavailable
+from services.storage.engine import (
+    Engine,
+    EngineCorrupt,
+    EngineError,
+    EngineSnapshot,
+    EngineWriteFailed,
+    Operation,
+)
+from services.storage.errors import StorageUnavailable
 from services.storage.layout import META_KEY, StoreMeta, pack_meta, unpack_meta
 from services.storage.store_clock import StoreClock
 
@@ -34,13 +41,28 @@ BATCH_COMMITS_MAX: Final = 256
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 WAITING_COMMITS_MAX: Final = 4096
 
+BuildOperations = Callable[[EngineSnapshot], list[Operation]]
+"""Makes what to write from the present state."""
+
 _Outcome = int | RpcFailure | WaggleError
 
 
 class _Waiting(NamedTuple):
     commit: Commit
-    value_bytes: int
+    write_bytes: int
     answer: queue.SimpleQueue[_Outcome]
+
+
+class _Chore(NamedTuple):
+    build: BuildOperations
+    answer: queue.SimpleQueue[_Outcome]
+
+
+class _Taken(NamedTuple):
+    commits: list[_Waiting]
+    chore: _Chore | None
+    """To be done after the commits."""
+    is_last: bool
 
 
 class Committer:
@@ -50,8 +72,8 @@ class Committer:
         engine: What to write to.
         meta: The store's own entry, as this opening wrote it.
         clock: The store's clock.
-        check_room: Called with the value bytes of a batch before it is built. Returns the refusal when the disk is too
-            full to write.
+        check_room: Called with the bytes that a batch will write before it is built. Returns the refusal when the disk
+            is too full for them.
         on_failure: Called once, from the committer's thread, when the store has to be opened again.
     """
 
@@ -70,10 +92,11 @@ class Committer:
         self._clock = clock
         self._check_room = check_room
         self._on_failure = on_failure
-        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Waiting | _Chore | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
         self._failed = False
+        self._found_damage = False
         self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
         self._thread.start()
 
@@ -83,25 +106,48 @@ class Committer:
         return self._failed
 
     @property
+    def found_damage(self) -> bool:
+        """The batch was not confirmed because the engine found its files damaged."""
+        return self._found_damage
+
+    @property
     def sequence(self) -> int:
         """Sequence of the newest durable commit."""
         return self._meta.sequence
 
-    def commit(self, commit: Commit, value_bytes: int) -> int:
+    def commit(self, commit: Commit, write_bytes: int) -> int:
         """Wait for a commit to be decided and durable, and return its sequence.
 
+        Args:
+            commit: What to decide.
+            write_bytes: About how many bytes it will write.
+
         Raises:
-            CommitConflict, InvalidRequest, StorageFull: Nothing was written.
+            CommitConflict, InvalidRequest, StorageFull, StorageInconsistency: Nothing was written.
             StorageUnavailable: The outcome is unknown.
         """
-        waiting = _Waiting(commit, value_bytes, queue.SimpleQueue())
+        return self._answered(_Waiting(commit, write_bytes, queue.SimpleQueue()))
+
+    def run_chore(self, build: BuildOperations) -> None:
+        """Write what is no commit and changes nothing that a reader of the present state sees, between two batches.
+
+        Args:
+            build: Runs in the committer's thread.
+
+        Raises:
+            StorageFull, StorageInconsistency: Nothing was written.
+            StorageUnavailable: It may have been written or not.
+        """
+        self._answered(_Chore(build, queue.SimpleQueue()))
+
+    def _answered(self, item: _Waiting | _Chore) -> int:
         with self._lock:
             if self._closed:
                 raise StorageUnavailable("the store is closed")
             if self._waiting.qsize() >= WAITING_COMMITS_MAX:
                 raise StorageUnavailable("too many commits are waiting")
-            self._waiting.put(waiting)
-        outcome = waiting.answer.get()
+            self._waiting.put(item)
+        outcome = item.answer.get()
         if isinstance(outcome, int):
             return outcome
         raise outcome
@@ -117,49 +163,102 @@ class Committer:
     def _run(self) -> None:
         is_last = False
         while not is_last:
-            batch, is_last = self._take()
-            if batch:
-                self._process(batch)
+            commits, chore, is_last = self._take()
+            if commits:
+                self._process(commits)
+            if chore is not None:
+                self._process_chore(chore)
         if not self._failed:
             try:
                 self._write(self._meta._replace(clock_ms=self._clock.now_ms()), [])
             except EngineError as error:
                 get_logger().warning("clock_not_persisted", cause=str(error))
 
-    def _take(self) -> tuple[list[_Waiting], bool]:
-        taken: list[_Waiting] = []
-        value_bytes = 0
+    def _take(self) -> _Taken:
+        commits: list[_Waiting] = []
+        write_bytes = 0
         item = self._waiting.get()
         while item is not None:
-            taken.append(item)
-            value_bytes += item.value_bytes
-            if len(taken) >= BATCH_COMMITS_MAX or value_bytes >= BATCH_BYTES_MAX:
-                return taken, False
+            if isinstance(item, _Chore):
+                return _Taken(commits, item, is_last=False)
+            commits.append(item)
+            write_bytes += item.write_bytes
+            if len(commits) >= BATCH_COMMITS_MAX or write_bytes >= BATCH_BYTES_MAX:
+                return _Taken(commits, None, is_last=False)
             try:
                 item = self._waiting.get_nowait()
             except queue.Empty:
-                return taken, False
-        return taken, True
+                return _Taken(commits, None, is_last=False)
+        return _Taken(commits, None, is_last=True)
 
     def _process(self, taken: list[_Waiting]) -> None:
         try:
-            refusal: StorageFailure | None = self._check_room(sum(waiting.value_bytes for waiting in taken))
-            if refusal is None and self._failed:
-                refusal = StorageUnavailable("the store is about to be opened again")
-            if refusal is not None:
-                _answer_all(taken, refusal)
+            taken = self._refuse_for_room(taken)
+            if not taken:
+                return
+            if self._failed:
+                _answer_all(taken, "the store is about to be opened again")
                 return
             outcomes = self._decide_and_write(taken)
         except Exception as error:  # noqa: BLE001 - told to everybody who waits
-            # Whatever it was, whether the batch is there is not known. Opening the store again finds out.
-            is_expected = isinstance(error, EngineError | FaultInjected | OSError)
-            get_logger().error("commit_failed", cause=str(error), exc_info=not is_expected)
-            self._failed = True
-            _answer_all(taken, StorageUnavailable("the outcome of the commit is unknown"))
-            self._on_failure()
+            self._fail(error)
+            _answer_all(taken, "the outcome of the commit is unknown")
         else:
             for waiting, outcome in zip(taken, outcomes, strict=True):
                 waiting.answer.put(outcome)
+
+    def _process_chore(self, chore: _Chore) -> None:
+        outcome: _Outcome = self._meta.sequence
+        try:
+            if self._failed:
+                outcome = StorageUnavailable("the store is about to be opened again")
+            else:
+                outcome = self._do_chore(chore.build) or outcome
+        except StorageInconsistency as error:
+            outcome = error
+        except Exception as error:  # noqa: BLE001 - told to who waits
+            self._fail(error)
+            outcome = StorageUnavailable("whether it was written is unknown")
+        chore.answer.put(outcome)
+
+    def _do_chore(self, build: BuildOperations) -> StorageFull | StorageInconsistency | None:
+        snapshot = self._engine.snapshot()
+        try:
+            self._check_ownership(unpack_meta(snapshot.get(META_KEY) or b""))
+            operations = build(snapshot)
+        except EngineCorrupt as error:
+            get_logger().error("chore_met_damage", cause=str(error))
+            return StorageInconsistency("the engine found its files damaged")
+        finally:
+            snapshot.close()
+        refusal = self._check_room(sum(len(key) + len(value or b"") for key, value in operations))
+        if operations and refusal is None:
+            self._write(self._meta._replace(clock_ms=self._clock.now_ms()), operations)
+        return refusal
+
+    def _fail(self, error: Exception) -> None:
+        # Whatever it was, whether the batch is there is not known. Opening the store again finds out.
+        is_expected = isinstance(error, EngineError | FaultInjected | OSError)
+        get_logger().error("commit_failed", cause=str(error), exc_info=not is_expected)
+        self._failed = True
+        self._found_damage = isinstance(error, EngineWriteFailed) and error.found_damage
+        self._on_failure()
+
+    def _refuse_for_room(self, taken: list[_Waiting]) -> list[_Waiting]:
+        """Answer those for which there is no room, and return the others."""
+        if self._check_room(sum(waiting.write_bytes for waiting in taken)) is None:
+            return taken
+        # One that is large must not keep small ones out.
+        fitting: list[_Waiting] = []
+        write_bytes = 0
+        for waiting in taken:
+            refusal = self._check_room(write_bytes + waiting.write_bytes)
+            if refusal is None:
+                fitting.append(waiting)
+                write_bytes += waiting.write_bytes
+            else:
+                waiting.answer.put(refusal)
+        return fitting
 
     def _decide_and_write(self, taken: list[_Waiting]) -> list[_Outcome]:
         fault_point("storage.before_batch")
@@ -191,13 +290,13 @@ class Committer:
         if stored.incarnation != self._meta.incarnation or stored.sequence != self._meta.sequence:
             raise EngineError("somebody else wrote to the store")
 
-    def _write(self, meta: StoreMeta, operations: list[tuple[bytes, bytes | None]]) -> None:
+    def _write(self, meta: StoreMeta, operations: list[Operation]) -> None:
         operations.append((META_KEY, pack_meta(meta)))
         self._engine.write(operations)
         self._meta = meta
 
 
-def _answer_all(taken: list[_Waiting], refusal: StorageFailure) -> None:
+def _answer_all(taken: list[_Waiting], why: str) -> None:
     for waiting in taken:
         # One exception object per waiter: raising writes a traceback into it.
-        waiting.answer.put(type(refusal)(refusal.message))
+        waiting.answer.put(StorageUnavailable(why))

@@ -188,13 +188,16 @@ class StoreStatus(NamedTuple):
     disk_free_bytes: int
     writable: bool
     open_snapshots: int
+    disk_reserve_bytes: int
+    damaged_partitions: int
 
 
 class Store(Protocol):
     """The storage operations.
 
     Every operation raises InvalidRequest for a request out of bounds, StorageInconsistency when a stored value
-    contradicts its checksum, and StorageUnavailable while the store cannot serve.
+    contradicts its checksum, and StorageUnavailable while the store cannot serve. Once that was met in a partition,
+    `commit` raises StorageInconsistency for every write to it.
     """
 
     def read(self, partitions: Sequence[PartitionRead], *, snapshot_id: str = "", pin: bool = False) -> ReadResult:
@@ -220,7 +223,8 @@ class Store(Protocol):
 
         Raises:
             CommitConflict: Something did not hold; nothing was written.
-            StorageFull: The free-space guard refuses writes; nothing was written.
+            StorageFull: The free-space guard refuses the write; nothing was written.
+            StorageInconsistency: Damage was met where the commit would write; nothing was written.
             StorageUnavailable: The outcome is unknown; rerun the whole transaction.
         """
         ...
@@ -248,6 +252,7 @@ class Store(Protocol):
 
         Raises:
             CommitConflict: Another incarnation, or `after` lies ahead of the partition's head.
+            ChangesForgotten: `after` lies so far back that deletions since may be forgotten; read from 0.
         """
         ...
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from services.domain.errors import InvalidRequest, StorageInconsistency
+from services.domain.errors import InvalidRequest, StorageFull, StorageInconsistency
 from services.runtime.clock import Clock, SystemClock
 from services.runtime.logging import get_logger
 from services.storage import request_limits
@@ -23,8 +23,9 @@ from services.storage.contract import (
     Row,
     StoreStatus,
 )
-from services.storage.engine import EngineClosed, EngineCorrupt, EngineError, EngineSnapshot
-from services.storage.errors import CommitConflict, SnapshotExpired, StorageFull, StorageUnavailable
+from services.storage.engine import EngineError, EngineSnapshot
+from services.storage.errors import ChangesForgotten, CommitConflict, StorageUnavailable
+from services.storage.free_space import FreeSpaceGuard
 from services.storage.layout import (
     FORMAT_VERSION,
     META_KEY,
@@ -33,11 +34,13 @@ from services.storage.layout import (
     unpack_meta,
 )
 from services.storage.opening import Opening, StoreDamaged
+from services.storage.quarantine import Quarantine
 from services.storage.reads import answer_reads
 from services.storage.snapshots import PINNED_MAX_DEFAULT
 from services.storage.store_clock import StoreClock
+from services.storage.upkeep import Upkeep, UpkeepOptions
 from services.storage.verification import Verification, verify_snapshot
-from services.storage.volume import MemoryVolume, Volume, free_bytes_min
+from services.storage.volume import MemoryVolume, Volume
 
 _MAINTENANCE_INTERVAL_S: Final = 1.0
 
@@ -50,11 +53,13 @@ class StoreOptions:
         free_bytes_min: Bytes of the volume that must stay free for writes; None for the default of `volume`.
         snapshots_max: Greatest number of pinned snapshots.
         snapshot_ttl_ms: Life of a snapshot that `read` pins.
+        upkeep: What is done on schedule.
     """
 
     free_bytes_min: int | None = None
     snapshots_max: int = PINNED_MAX_DEFAULT
     snapshot_ttl_ms: int = SNAPSHOT_TTL_MS_DEFAULT
+    upkeep: UpkeepOptions = field(default_factory=UpkeepOptions)
 
 
 class LocalStore:
@@ -73,8 +78,12 @@ class LocalStore:
         self._volume = volume
         self._options = options or StoreOptions()
         self._clock = StoreClock(clock or SystemClock())
+        self._guard = FreeSpaceGuard(volume, self._options.free_bytes_min)
+        self._quarantine = Quarantine()
         self._wake = threading.Event()
         self._closing = False
+        self._is_ending = False
+        self._marker_failed = False
         self._maintenance_lock = threading.Lock()
         try:
             self._opening: Opening | None = self._open()
@@ -101,7 +110,7 @@ class LocalStore:
         if pin and snapshot_id:
             raise InvalidRequest("not together with snapshot_id", member="pin")
         opening = self._serving()
-        with _typed_errors(pinned=bool(snapshot_id)):
+        with self._quarantine.watch(pinned=bool(snapshot_id)):
             if snapshot_id:
                 return self._answer(opening, opening.snapshots.find(snapshot_id), partitions, snapshot_id)
             snapshot = opening.engine.snapshot()
@@ -119,10 +128,14 @@ class LocalStore:
 
     def commit(self, commit: Commit) -> int:
         """See `contract.Store.commit`."""
-        value_bytes = request_limits.check_commit(commit)
+        write_bytes = request_limits.check_commit(commit)
         opening = self._serving()
         try:
-            return opening.committer.commit(commit, value_bytes)
+            refusal = self._quarantine.check(part.partition for part in commit.partitions if part.writes)
+            if refusal is not None:
+                raise refusal
+            with self._quarantine.watch():
+                return opening.committer.commit(commit, write_bytes)
         finally:
             if commit.release_snapshot_id:
                 opening.snapshots.release(commit.release_snapshot_id)
@@ -143,13 +156,15 @@ class LocalStore:
         opening = self._serving()
         if expected_incarnation and expected_incarnation != opening.incarnation:
             raise CommitConflict("the store was opened again since")
-        with _typed_errors():
+        with self._quarantine.watch():
             snapshot = opening.engine.snapshot()
             try:
                 physical_key = head_key(partition)
                 head = unpack_head(physical_key, snapshot.get(physical_key))
                 if after > head.sequence:
                     raise CommitConflict("the sequence lies ahead of the partition")
+                if 0 < after < head.forgotten:
+                    raise ChangesForgotten("deletions since that sequence are no longer told; read from 0")
                 pages = (
                     iterate_changed(snapshot, partition, after, key_prefixes=key_prefixes, page_bytes=page_bytes)
                     if after
@@ -169,7 +184,7 @@ class LocalStore:
         """See `contract.Store.open_snapshot`."""
         ttl_ms = request_limits.check_ttl_ms(ttl_ms)
         opening = self._serving()
-        with _typed_errors():
+        with self._quarantine.watch():
             snapshot = opening.engine.snapshot()
             try:
                 sequence = unpack_meta(snapshot.get(META_KEY) or b"").sequence
@@ -196,30 +211,58 @@ class LocalStore:
             store_id=self._volume.store_id,
             format_version=FORMAT_VERSION,
             disk_free_bytes=0 if space is None else space.free,
-            writable=not opening.committer.has_failed and self._check_room(0) is None,
+            writable=self.is_writable(),
             open_snapshots=len(opening.snapshots),
+            disk_reserve_bytes=self._guard.reserve(opening.engine),
+            damaged_partitions=len(self._quarantine.places()),
         )
 
     def is_open(self) -> bool:
-        """Reads are served. Whether writes are, `status` tells: a full disk stops only those."""
+        """Reads are served. A full disk does not stop them."""
         return self._opening is not None
+
+    def is_writable(self) -> bool:
+        """Writes are accepted: there is room, the engine has not failed, and no damage stops all of them."""
+        opening = self._opening
+        return opening is not None and not opening.committer.has_failed and self._refusal(opening) is None
 
     def verify(self) -> Verification:
         """Check every checksum, every count and the whole change log, in one snapshot. Reports, never repairs.
+
+        When nothing is found, writes to partitions in which damage was met before are accepted again.
 
         Raises:
             StorageUnavailable: The store cannot serve.
         """
         opening = self._serving()
-        with _typed_errors():
+        met_before = self._quarantine.places()
+        with self._quarantine.watch():
             snapshot = opening.engine.snapshot()
             try:
-                return verify_snapshot(snapshot)
+                found = verify_snapshot(snapshot)
+            finally:
+                snapshot.close()
+        if not found.problems:
+            self._quarantine.lift(met_before)
+        return found
+
+    @contextmanager
+    def whole_snapshot(self) -> Iterator[tuple[EngineSnapshot, StoreStatus]]:
+        """A snapshot of everything for as long as the block lasts, and the state of the store at or after it.
+
+        Raises:
+            StorageUnavailable: The store cannot serve, or is opened again while the block reads.
+        """
+        opening = self._serving()
+        with self._quarantine.watch():
+            snapshot = opening.engine.snapshot()
+            try:
+                yield snapshot, self.status()._replace(incarnation=opening.incarnation)
             finally:
                 snapshot.close()
 
     def maintain(self) -> None:
-        """Do what falls due now and then: expire snapshots, record the newest commit, open again after a failure.
+        """Do what falls due: expire snapshots, record the newest commit, open again after a failure, upkeep.
 
         The store calls this by itself every second, and at once after a failure.
         """
@@ -227,14 +270,23 @@ class LocalStore:
             if self._closing:
                 return
             opening = self._opening
-            if opening is None or (opening.committer.has_failed and self._check_room(0) is None):
+            if opening is None or (opening.committer.has_failed and self._guard.may_reopen(opening.engine)):
                 self._reopen(opening)
             elif not opening.committer.has_failed:
                 opening.snapshots.expire()
                 self._record_sequence(opening)
+                self._upkeep.run(
+                    self._clock.now_ms(),
+                    has_room=self._refusal(opening) is None,
+                    must_stop=lambda: self._is_ending or opening.committer.has_failed,
+                )
+            else:
+                opening.snapshots.expire()
 
     def close(self) -> None:
         """Finish waiting commits, close the engine, record the newest commit, let the place go. Safe to repeat."""
+        # Upkeep in progress looks at this and makes way.
+        self._is_ending = True
         with self._maintenance_lock:
             if self._closing:
                 return
@@ -248,17 +300,21 @@ class LocalStore:
         self._maintenance.join()
 
     def _open(self) -> Opening:
-        return Opening(
+        opening = Opening(
             self._volume,
             self._clock,
-            check_room=self._check_room,
+            check_room=self._guard.check,
             on_failure=self._wake.set,
             snapshots_max=self._options.snapshots_max,
         )
+        self._upkeep = Upkeep(opening, self._options.upkeep, self._clock.now_ms(), self._quarantine.note)
+        return opening
 
     def _reopen(self, failed: Opening | None) -> None:
         self._opening = None
         if failed is not None:
+            if failed.committer.found_damage:
+                self._quarantine.note(None)
             failed.close()
         try:
             self._opening = self._open()
@@ -271,7 +327,12 @@ class LocalStore:
         try:
             self._volume.record_sequence(opening.committer.sequence)
         except OSError as error:
-            get_logger().warning("marker_not_written", place=self._volume.description, cause=str(error))
+            # Tried again every second; on a full disk it is said once.
+            if not self._marker_failed:
+                get_logger().warning("marker_not_written", place=self._volume.description, cause=str(error))
+            self._marker_failed = True
+        else:
+            self._marker_failed = False
 
     def _run_maintenance(self) -> None:
         while not self._closing:
@@ -288,17 +349,9 @@ class LocalStore:
             raise StorageUnavailable("the store is not open")
         return opening
 
-    def _check_room(self, batch_bytes: int) -> StorageFull | None:
-        space = self._volume.disk_space()
-        if space is None:
-            return None
-        reserve = free_bytes_min(space.total, self._options.free_bytes_min)
-        # A batch lies in the write-ahead log and once more in a table before the log is dropped.
-        if space.free - 2 * batch_bytes >= reserve:
-            return None
-        return StorageFull(
-            f"writes are refused: {space.free} bytes are free at {self._volume.description}, {reserve} must stay free"
-        )
+    def _refusal(self, opening: Opening) -> StorageFull | StorageInconsistency | None:
+        """What every write would be refused with at present."""
+        return self._quarantine.check(()) or self._guard.check(opening.engine, 0)
 
     def _answer(
         self, opening: Opening, snapshot: EngineSnapshot, partitions: Sequence[PartitionRead], snapshot_id: str
@@ -306,19 +359,3 @@ class LocalStore:
         states, sequence = answer_reads(snapshot, partitions)
         # The clock is read after the snapshot was taken: nothing in it was committed later than the time told.
         return ReadResult(states, sequence, self._clock.now_ms(), opening.incarnation, snapshot_id)
-
-
-@contextmanager
-def _typed_errors(*, pinned: bool = False) -> Iterator[None]:
-    try:
-        yield
-    except EngineClosed as error:
-        if pinned:
-            raise SnapshotExpired("the snapshot is not open") from error
-        raise StorageUnavailable("the store is being opened again or closed") from error
-    except EngineCorrupt as error:
-        get_logger().error("engine_corrupt", cause=str(error))
-        raise StorageInconsistency("the engine found its files damaged") from error
-    except EngineError as error:
-        get_logger().error("engine_failed", cause=str(error))
-        raise StorageUnavailable("the engine cannot read") from error

@@ -27,7 +27,15 @@ class EngineCorrupt(EngineError):
 
 
 class EngineWriteFailed(EngineError):
-    """A batch was not confirmed; it may or may not be there when the engine is opened again."""
+    """A batch was not confirmed; it may or may not be there when the engine is opened again.
+
+    Attributes:
+        found_damage: The cause is damage that the engine found in its own files.
+    """
+
+    def __init__(self, message: str, *, found_damage: bool = False) -> None:
+        super().__init__(message)
+        self.found_damage = found_damage
 
 
 class EngineMissing(EngineError):
@@ -97,6 +105,22 @@ class Engine(Protocol):
             EngineWriteFailed: The outcome is unknown and the engine accepts no further batch until it is reopened;
                 reads go on.
         """
+        ...
+
+    def working_bytes(self) -> int:
+        """Bytes of disk that background work may take at present, beside what further batches add; 0 when closed."""
+        ...
+
+    def recovery_bytes(self) -> int:
+        """Bytes of disk that opening the engine again may take; also known of a closed one."""
+        ...
+
+    def stored_bytes(self, start: bytes, end: bytes) -> int:
+        """About how many bytes of disk the keys in [start, end) take, those in memory left out; 0 when closed."""
+        ...
+
+    def compact(self, start: bytes, end: bytes) -> None:
+        """Drop what was overwritten and removed in [start, end). Takes time by the bytes there; nothing when closed."""
         ...
 
     def close(self) -> None:

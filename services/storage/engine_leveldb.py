@@ -4,18 +4,23 @@
   alone does not verify reads.
 * LevelDB frees memory under whoever still reads when it is closed. Each snapshot therefore has a lock that its reads
   hold and that `close` waits for.
+* After a failed write or merge, LevelDB refuses every batch until it is opened again, and leaves the half-made tables
+  where they are until then.
 * LevelDB's own LOCK is lost as soon as this process opens and closes any descriptor on it. `directory` holds the lock
   that counts, and nothing here touches a file inside the directory while it is open.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import plyvel
 
@@ -36,7 +41,23 @@ _CACHED_SCAN_ROWS_MAX: Final = 1000
 _BLOOM_BITS_PER_KEY: Final = 10
 _WRITE_BUFFER_BYTES_MIN: Final = 256 * 1024
 _WRITE_BUFFER_BYTES_MAX: Final = 16 * _MEBIBYTE
-_WRITE_BUFFER_VOLUME_SHARE: Final = 64
+_WRITE_BUFFER_VOLUME_SHARE: Final = 256
+_TABLE_BYTES_MIN: Final = _MEBIBYTE
+_TABLE_BYTES_MAX: Final = 2 * _MEBIBYTE
+_TABLE_VOLUME_SHARE: Final = 512
+# LevelDB widens a merge of one table as long as all that goes into it is below this many tables' worth.
+_MERGED_TABLES_MAX: Final = 25
+# The manifest, its successor, and the remainders of blocks.
+_SMALL_FILES_BYTES: Final = 256 * 1024
+_KEY_END: Final = b"\xff" * 2048
+_LEVEL_SIZES: Final = re.compile(r"^ *([01]) +[0-9]+ +([0-9]+) ", re.MULTILINE)
+
+
+class _Sizes(NamedTuple):
+    """Greatest sizes in bytes of what LevelDB holds in memory before it flushes, and of one table."""
+
+    write_buffer_bytes: int
+    table_bytes: int
 
 
 class _LevelDBSnapshot:
@@ -93,8 +114,11 @@ class _LevelDBSnapshot:
 class LevelDBEngine:
     """See the module."""
 
-    def __init__(self, database: plyvel.DB) -> None:
+    def __init__(self, database: plyvel.DB, path: Path, sizes: _Sizes) -> None:
         self._database = database
+        self._path = path
+        self._sizes = sizes
+        self._compaction_lock = threading.Lock()
         self._lock = threading.Lock()
         self._write_lock = threading.Lock()
         self._snapshots: set[_LevelDBSnapshot] = set()
@@ -139,7 +163,46 @@ class LevelDBEngine:
                 batch.write()
             except plyvel.Error as error:
                 self._write_failure = str(error)
-                raise EngineWriteFailed(str(error)) from error
+                raise EngineWriteFailed(str(error), found_damage=_is_corruption(error)) from error
+
+    def working_bytes(self) -> int:
+        """Bytes that flushes and merges may take at present; 0 when closed.
+
+        A merge of level 0 takes at most what lies in levels 0 and 1, one of a deeper level at most 25 tables, and
+        none takes more than all tables. What is in memory now, in one buffer that is being flushed and one that is
+        being filled, comes on top: once as tables, once more when those are merged.
+        """
+        with self._lock:
+            if self._closed:
+                return 0
+            stored: int = self._database.approximate_size(b"", _KEY_END)
+            statistics = self._database.get_property(b"leveldb.stats").decode("ascii")
+        # Levels are told in whole MiB.
+        upper = sum((int(size) + 1) * _MEBIBYTE for _, size in _LEVEL_SIZES.findall(statistics))
+        merge = min(stored, max(upper, _MERGED_TABLES_MAX * self._sizes.table_bytes))
+        return merge + 4 * self._sizes.write_buffer_bytes + _SMALL_FILES_BYTES
+
+    def recovery_bytes(self) -> int:
+        """Bytes that opening again may take: the logs once more as tables, and a manifest. Only looks at sizes."""
+        log_bytes = 0
+        # LevelDB may remove a log between the two looks.
+        with suppress(FileNotFoundError), os.scandir(self._path) as entries:
+            for entry in entries:
+                if entry.name.endswith(".log"):
+                    log_bytes += entry.stat().st_size
+        return 2 * log_bytes + _SMALL_FILES_BYTES
+
+    def stored_bytes(self, start: bytes, end: bytes) -> int:
+        """About how many bytes the tables hold of [start, end); 0 when closed."""
+        with self._lock:
+            size: int = 0 if self._closed else self._database.approximate_size(start, end)
+        return size
+
+    def compact(self, start: bytes, end: bytes) -> None:
+        """Merge all tables of [start, end) down to their deepest level; nothing when closed. `close` waits for it."""
+        with self._compaction_lock:
+            if not self._closed:
+                self._database.compact_range(start=start, stop=end)
 
     def close(self) -> None:
         """Close every snapshot, wait for calls in progress, release the files. Safe to repeat."""
@@ -150,7 +213,7 @@ class LevelDBEngine:
             open_snapshots = list(self._snapshots)
         for snapshot in open_snapshots:
             snapshot.close()
-        with self._write_lock, self._lock:
+        with self._compaction_lock, self._write_lock, self._lock:
             self._database.close()
 
     def forget(self, snapshot: _LevelDBSnapshot) -> None:
@@ -180,21 +243,30 @@ class LevelDBEngineFactory:
         return self._open(path, create=False)
 
     def _open(self, path: Path, *, create: bool) -> LevelDBEngine:
-        # A flush needs room for about two write buffers, so a small volume gets a small one.
-        buffer_bytes = shutil.disk_usage(path).total // _WRITE_BUFFER_VOLUME_SHARE
+        sizes = _sizes_for(shutil.disk_usage(path).total)
         try:
             database = plyvel.DB(
                 str(path),
                 create_if_missing=create,
                 error_if_exists=create,
                 paranoid_checks=True,
-                write_buffer_size=min(max(buffer_bytes, _WRITE_BUFFER_BYTES_MIN), _WRITE_BUFFER_BYTES_MAX),
+                write_buffer_size=sizes.write_buffer_bytes,
+                max_file_size=sizes.table_bytes,
                 lru_cache_size=_CACHE_BYTES,
                 bloom_filter_bits=_BLOOM_BITS_PER_KEY,
             )
         except plyvel.Error as error:
             raise _engine_error(error) from error
-        return LevelDBEngine(database)
+        return LevelDBEngine(database, path, sizes)
+
+
+def _sizes_for(volume_bytes: int) -> _Sizes:
+    """Choose sizes by that of the volume: what flushes and merges take must stay a small part of it."""
+    buffer_bytes = volume_bytes // _WRITE_BUFFER_VOLUME_SHARE
+    return _Sizes(
+        min(max(buffer_bytes, _WRITE_BUFFER_BYTES_MIN), _WRITE_BUFFER_BYTES_MAX),
+        min(max(volume_bytes // _TABLE_VOLUME_SHARE, _TABLE_BYTES_MIN), _TABLE_BYTES_MAX),
+    )
 
 
 def _bounded(walk: Iterator[tuple[bytes, bytes]], row_limit: int, byte_limit: int) -> Scan:
@@ -212,6 +284,8 @@ def _bounded(walk: Iterator[tuple[bytes, bytes]], row_limit: int, byte_limit: in
 
 
 def _engine_error(error: plyvel.Error) -> EngineError:
-    text = str(error)
-    is_corrupt = isinstance(error, plyvel.CorruptionError) or "Corruption" in text
-    return EngineCorrupt(text) if is_corrupt else EngineError(text)
+    return EngineCorrupt(str(error)) if _is_corruption(error) else EngineError(str(error))
+
+
+def _is_corruption(error: plyvel.Error) -> bool:
+    return isinstance(error, plyvel.CorruptionError) or "Corruption" in str(error)

@@ -152,6 +152,21 @@ class MemoryEngine:
             # Read to the end first: operations that fail half-way must leave nothing behind.
             self._contents.apply(list(operations))
 
+    def working_bytes(self) -> int:
+        """There is no disk."""
+        return 0
+
+    def recovery_bytes(self) -> int:
+        """There is no disk."""
+        return 0
+
+    def stored_bytes(self, start: bytes, end: bytes) -> int:
+        """There is no disk."""
+        return 0
+
+    def compact(self, start: bytes, end: bytes) -> None:
+        """Nothing is kept that no snapshot needs."""
+
     def close(self) -> None:
         """Close every snapshot; the contents stay for the next opening. Safe to repeat."""
         with self._lock:

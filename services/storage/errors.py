@@ -4,13 +4,14 @@
     └── StorageFailure
         ├── CommitConflict        ABORTED             nothing was written; rerun on a fresh snapshot
         ├── SnapshotExpired       NOT_FOUND           rerun on a fresh snapshot
-        ├── StorageFull           RESOURCE_EXHAUSTED  nothing was written; writes resume when space is back
+        ├── ChangesForgotten      OUT_OF_RANGE        the change log does not reach back so far; read everything anew
         ├── TooManySnapshots      RESOURCE_EXHAUSTED  too many pinned snapshots are open
         ├── StorageUnavailable    UNAVAILABLE         not serving, or the outcome of a commit is unknown
+        │   └── OutcomeUnknown                        the same, and not to be tried again at once
         └── TransactionContention UNAVAILABLE         a transaction conflicted more often than its bound allows
 
-A stored value that contradicts its checksum is `services.domain.errors.StorageInconsistency`, a bad request is
-`services.domain.errors.InvalidRequest`.
+What callers of the suite hear as well comes from `services.domain.errors`: a stored value that contradicts its
+checksum is StorageInconsistency, a refusal for want of room is StorageFull, a bad request is InvalidRequest.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ class SnapshotExpired(StorageFailure):
     status_code = grpc.StatusCode.NOT_FOUND
 
 
-class StorageFull(StorageFailure):
-    """The free-space guard refuses writes. Nothing was written."""
+class ChangesForgotten(StorageFailure):
+    """Deletions since that sequence are no longer told. Read the partition from the beginning."""
 
-    status_code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    status_code = grpc.StatusCode.OUT_OF_RANGE
 
 
 class TooManySnapshots(StorageFailure):
@@ -63,6 +64,10 @@ class StorageUnavailable(StorageFailure):
     """Storage is not serving. A commit that ended so may or may not have happened: rerun the whole transaction."""
 
     status_code = grpc.StatusCode.UNAVAILABLE
+
+
+class OutcomeUnknown(StorageUnavailable):
+    """A commit may or may not have happened, and it is no use to run the transaction again at present."""
 
 
 class TransactionContention(StorageFailure):

@@ -1,7 +1,8 @@
 """The physical keys and values of a store; nothing else builds or reads them. Format version 1.
 
     m                                       the store: id, format version, sequence, clock, incarnation
-    p  partition                            head of a partition: sequence, deleted keys, living keys by first byte
+    p  partition                            head of a partition: sequence, deleted keys, living keys by first byte, and
+                                            up to where deletions were forgotten
     d  partition  key                       version, checksum, value
     l  partition  sequence  key             change log: the key was last put, or deleted, by the commit of that sequence
     x  partition  key                       the sequence of the commit that deleted the key
@@ -17,6 +18,9 @@ example key k, put by commit 3, deleted by 5 and put again by 9:
     after 3:  d k = (3, value)    l 3 k = put
     after 5:  x k = 5             l 5 k = deleted
     after 9:  d k = (9, value)    l 9 k = put
+
+A deletion may be forgotten (see `retention`): its `x` note and its `l` entry go, and the head notes the sequence below
+which the log no longer tells every deletion.
 """
 
 from __future__ import annotations
@@ -79,6 +83,8 @@ class PartitionHead(NamedTuple):
     """Number of keys whose last change was a deletion."""
     counts: dict[int, int]
     """Number of living keys by their first byte; no zeros."""
+    forgotten: int = 0
+    """Deletions up to this sequence may be missing from the change log; 0 when every one is told."""
 
 
 EMPTY_HEAD: Final = PartitionHead(0, 0, {})
@@ -94,6 +100,11 @@ def checksum(physical_key: bytes, *parts: bytes) -> bytes:
 def head_key(partition: bytes) -> bytes:
     """Physical key of a partition's head."""
     return _HEAD_TAG + partition
+
+
+def head_range() -> tuple[bytes, bytes]:
+    """Physical range of all heads."""
+    return tag_range(_HEAD_TAG)
 
 
 def data_key(partition: bytes, key: bytes) -> bytes:
@@ -146,7 +157,7 @@ def unpack_value(physical_key: bytes, stored: bytes) -> tuple[int, bytes]:
     """Return version and value. Raises StorageInconsistency when the checksum does not agree."""
     value = stored[ENVELOPE_BYTES:]
     if len(stored) < ENVELOPE_BYTES or stored[8:ENVELOPE_BYTES] != checksum(physical_key, stored[:8], value):
-        raise _damaged("value")
+        raise _damaged("value", physical_key)
     return _UINT64.unpack_from(stored)[0], value
 
 
@@ -164,7 +175,7 @@ def unpack_log_entry(physical_key: bytes, stored: bytes) -> tuple[int, bytes, bo
         or stored[1:] != checksum(physical_key, kind)
         or len(physical_key) <= LOG_KEY_OFFSET
     ):
-        raise _damaged("change log entry")
+        raise _damaged("change log entry", physical_key)
     sequence: int = _UINT64.unpack_from(physical_key, DATA_OFFSET)[0]
     return sequence, physical_key[LOG_KEY_OFFSET:], kind == _LOG_DELETED
 
@@ -178,7 +189,7 @@ def pack_deletion(physical_key: bytes, sequence: int) -> bytes:
 def unpack_deletion(physical_key: bytes, stored: bytes) -> int:
     """Return the sequence of the deletion. Raises StorageInconsistency."""
     if len(stored) != 16 or stored[8:] != checksum(physical_key, stored[:8]):
-        raise _damaged("deletion note")
+        raise _damaged("deletion note", physical_key)
     sequence: int = _UINT64.unpack_from(stored)[0]
     return sequence
 
@@ -188,6 +199,9 @@ def pack_head(physical_key: bytes, head: PartitionHead) -> bytes:
     body = _HEAD.pack(head.sequence, head.deleted_count) + b"".join(
         _KIND_COUNT.pack(kind, count) for kind, count in sorted(head.counts.items()) if count
     )
+    if head.forgotten:
+        # Counts take 9 bytes each, so 8 more at the end are told from them by the length.
+        body += _UINT64.pack(head.forgotten)
     return checksum(physical_key, body) + body
 
 
@@ -196,11 +210,14 @@ def unpack_head(physical_key: bytes, stored: bytes | None) -> PartitionHead:
     if stored is None:
         return EMPTY_HEAD
     body = stored[_CHECKSUM_BYTES:]
-    kinds_bytes = len(body) - _HEAD.size
-    if kinds_bytes < 0 or kinds_bytes % _KIND_COUNT.size or stored[:_CHECKSUM_BYTES] != checksum(physical_key, body):
-        raise _damaged("partition head")
+    kinds, tail_bytes = divmod(len(body) - _HEAD.size, _KIND_COUNT.size)
+    if kinds < 0 or tail_bytes not in (0, _UINT64.size) or stored[:_CHECKSUM_BYTES] != checksum(physical_key, body):
+        raise _damaged("partition head", physical_key)
     sequence, deleted_count = _HEAD.unpack_from(body)
-    return PartitionHead(sequence, deleted_count, dict(_KIND_COUNT.iter_unpack(body[_HEAD.size :])))
+    kinds_end = _HEAD.size + kinds * _KIND_COUNT.size
+    counts = dict(_KIND_COUNT.iter_unpack(body[_HEAD.size : kinds_end]))
+    forgotten: int = _UINT64.unpack_from(body, kinds_end)[0] if tail_bytes else 0
+    return PartitionHead(sequence, deleted_count, counts, forgotten)
 
 
 def head_sequence(physical_key: bytes, stored: bytes | None) -> int:
@@ -210,7 +227,7 @@ def head_sequence(physical_key: bytes, stored: bytes | None) -> int:
     if len(stored) < _CHECKSUM_BYTES + _HEAD.size or stored[:_CHECKSUM_BYTES] != checksum(
         physical_key, stored[_CHECKSUM_BYTES:]
     ):
-        raise _damaged("partition head")
+        raise _damaged("partition head", physical_key)
     sequence: int = _UINT64.unpack_from(stored, _CHECKSUM_BYTES)[0]
     return sequence
 
@@ -225,9 +242,11 @@ def unpack_meta(stored: bytes) -> StoreMeta:
     """Return the store's own entry. Raises StorageInconsistency."""
     body = stored[_CHECKSUM_BYTES:]
     if len(body) != _META.size or stored[:_CHECKSUM_BYTES] != checksum(META_KEY, body):
-        raise _damaged("store entry")
+        raise _damaged("store entry", META_KEY)
     return StoreMeta(*_META.unpack(body))
 
 
-def _damaged(what: str) -> StorageInconsistency:
-    return StorageInconsistency(f"a stored {what} does not agree with its checksum")
+def _damaged(what: str, physical_key: bytes) -> StorageInconsistency:
+    return StorageInconsistency(
+        f"a stored {what} does not agree with its checksum", partition=physical_key[1:DATA_OFFSET] or None
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
-from services.domain.errors import StorageInconsistency
+from services.domain.errors import StorageFull, StorageInconsistency
 from services.runtime.identifiers import new_uuid
 from services.storage.committer import Committer
 from services.storage.engine import Engine
-from services.storage.errors import StorageFull
 from services.storage.layout import FORMAT_VERSION, META_KEY, StoreMeta, pack_meta, unpack_meta
 from services.storage.snapshots import PinnedSnapshots
 from services.storage.store_clock import StoreClock
@@ -26,7 +26,8 @@ class Opening:
     Args:
         volume: Where the store lives.
         clock: The store's clock; raised to what was persisted.
-        check_room, on_failure: See `Committer`.
+        check_room: See `FreeSpaceGuard.check`.
+        on_failure: See `Committer`.
         snapshots_max: Greatest number of pinned snapshots.
 
     Raises:
@@ -39,7 +40,7 @@ class Opening:
         volume: Volume,
         clock: StoreClock,
         *,
-        check_room: Callable[[int], StorageFull | None],
+        check_room: Callable[[Engine, int], StorageFull | None],
         on_failure: Callable[[], None],
         snapshots_max: int,
     ) -> None:
@@ -56,7 +57,9 @@ class Opening:
             self.engine.close()
             raise
         self.snapshots = PinnedSnapshots(pinned_max=snapshots_max)
-        self.committer = Committer(self.engine, meta, clock, check_room=check_room, on_failure=on_failure)
+        self.committer = Committer(
+            self.engine, meta, clock, check_room=partial(check_room, self.engine), on_failure=on_failure
+        )
 
     def close(self) -> None:
         """Finish waiting commits, let all snapshots go, close the engine. Safe to repeat."""

@@ -23,6 +23,10 @@ from services.storage.contract import (
 )
 from services.storage.layout import KEY_BYTES_MAX, PARTITION_BYTES, VALUE_BYTES_MAX
 
+# A write puts its key under its value, into the change log, out of it, and into the note of a deletion.
+_KEY_COPIES = 4
+# Tags, partitions, sequences and checksums around those, and the engine's own framing; for a partition, its head.
+_WRITE_OVERHEAD_BYTES = 320
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
 
@@ -40,13 +44,15 @@ def check_reads(partitions: Sequence[PartitionRead]) -> None:
 
 
 def check_commit(commit: Commit) -> int:
-    """Return the sum of value bytes of a commit. Raises InvalidRequest unless it is within bounds."""
+    """Return about how many bytes a commit writes, never too few. Raises InvalidRequest unless it is within bounds."""
     if len(commit.partitions) > PARTITION_COMMITS_MAX:
         raise InvalidRequest(f"at most {PARTITION_COMMITS_MAX}", member="partitions")
     value_bytes = sum(map(_check_partition_commit, commit.partitions))
     if value_bytes > COMMIT_BYTES_MAX:
         raise InvalidRequest(f"values of at most {COMMIT_BYTES_MAX} bytes in all", member="partitions.writes")
-    return value_bytes
+    key_bytes = sum(len(write.key) for part in commit.partitions for write in part.writes)
+    write_count = sum(len(part.writes) for part in commit.partitions)
+    return value_bytes + _KEY_COPIES * key_bytes + _WRITE_OVERHEAD_BYTES * (write_count + len(commit.partitions))
 
 
 def _check_partition_commit(part: PartitionCommit) -> int:

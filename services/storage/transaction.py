@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from services.domain.errors import StorageFull
 from services.runtime.call_context import remaining_s
 from services.runtime.invariant import invariant
 from services.storage.backoff import Backoff
@@ -37,6 +38,7 @@ from services.storage.contract import (
 )
 from services.storage.errors import (
     CommitConflict,
+    OutcomeUnknown,
     SnapshotExpired,
     StorageUnavailable,
     TooManySnapshots,
@@ -211,20 +213,24 @@ def run_transaction(
         TransactionContention: Every attempt conflicted; nothing was written.
         StorageUnavailable: Storage could not be reached for about 15 seconds, or the caller's deadline passed; the
             outcome of the last commit may be unknown.
-        StorageFull: Writes are refused for want of space; nothing was written.
+        StorageFull: Writes are refused for want of space; nothing was written by any run.
     """
     keys = {partition: list(wanted) for partition, wanted in (prefetch or {}).items()}
     # With nothing to prefetch, a first unpinned run could read nothing.
     pin = pin or not any(keys.values())
     backoff = Backoff(remaining_s(RETRY_LIMIT_S))
     conflict_count = 0
+    unsettled: set[str] = set()
     while True:
         try:
-            return _run_once(store, function, keys, pin=pin, on_commit=on_commit)
+            return _run_once(store, function, keys, pin=pin, on_commit=on_commit, unsettled=unsettled)
         except MissingPrefetch as missing:
             pin = True
             keys.setdefault(missing.partition, []).extend(missing.keys)
             continue
+        except OutcomeUnknown:
+            # Waiting would not help: room comes back when somebody makes it.
+            raise
         except CommitConflict as conflict:
             conflict_count += 1
             if conflict_count >= attempts:
@@ -245,7 +251,9 @@ def _run_once(
     *,
     pin: bool,
     on_commit: Callable[[int], None] | None,
+    unsettled: set[str],
 ) -> T:
+    """Run once; `unsettled` are the incarnations under which a commit of an earlier run may still come to be."""
     reader = SnapshotReader(store, prefetch, pin=pin)
     try:
         transaction = Transaction(reader)
@@ -254,7 +262,18 @@ def _run_once(
         if commit is not None:
             # The commit lets the snapshot go, whatever its outcome.
             reader.snapshot_id = ""
-            sequence = store.commit(commit)
+            try:
+                sequence = store.commit(commit)
+            except StorageUnavailable:
+                unsettled.add(transaction.incarnation)
+                raise
+            except StorageFull as refusal:
+                # Another incarnation would have shown whether the earlier commit is there; this one has not.
+                if transaction.incarnation in unsettled:
+                    raise OutcomeUnknown(
+                        "the outcome of an earlier attempt is unknown, and the store is full"
+                    ) from refusal
+                raise
             if on_commit is not None:
                 on_commit(sequence)
         return result

@@ -11,11 +11,6 @@ from services.storage.engine import Engine, EngineFactory
 from services.storage.engine_memory import MemoryEngineFactory
 from services.storage.layout import FORMAT_VERSION, META_KEY, StoreMeta, pack_meta
 
-_MEBIBYTE = 1024 * 1024
-FREE_BYTES_MIN_DEFAULT = 64 * _MEBIBYTE
-# About what the engine needs to rewrite its youngest tables on a small volume.
-_FREE_BYTES_FLOOR = 4 * _MEBIBYTE
-
 
 class DiskSpace(NamedTuple):
     """Size of a volume and what is free of it, in bytes."""
@@ -57,19 +52,6 @@ class Volume(Protocol):
     def close(self) -> None:
         """Let the place go to another process. Safe to repeat."""
         ...
-
-
-def free_bytes_min(total: int, configured: int | None) -> int:
-    """Return how many bytes must stay free on a volume for writes to be accepted.
-
-    Args:
-        total: Size of the volume in bytes.
-        configured: What the operator asks for; None for 64 MiB, or 2% of a volume where that is less, but no less
-            than 4 MiB, or a quarter of a tiny volume.
-    """
-    if configured is not None:
-        return configured
-    return min(FREE_BYTES_MIN_DEFAULT, max(total // 50, min(_FREE_BYTES_FLOOR, total // 4)))
 
 
 def initial_meta(store_id: str) -> bytes:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from services.domain.errors import StorageFull
 from services.storage.contract import Commit, KeyRange, PartitionRead, ReadResult, Store
 from services.storage.errors import (
+    OutcomeUnknown,
     SnapshotExpired,
     StorageUnavailable,
     TransactionContention,
@@ -31,7 +33,9 @@ class CountingStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.calls: list[str] = []
+        self.before_commit: list[Callable[[], None]] = []
         self.after_commit: list[Callable[[], None]] = []
+        self.incarnation = ""
         self.changed_since = store.changed_since
         self.open_snapshot = store.open_snapshot
         self.status = store.status
@@ -40,11 +44,14 @@ class CountingStore:
     def read(self, partitions: Sequence[PartitionRead], *, snapshot_id: str = "", pin: bool = False) -> ReadResult:
         """Count and read."""
         self.calls.append("pin" if pin else "read")
-        return self._store.read(partitions, snapshot_id=snapshot_id, pin=pin)
+        result = self._store.read(partitions, snapshot_id=snapshot_id, pin=pin)
+        return result._replace(incarnation=self.incarnation or result.incarnation)
 
     def commit(self, commit: Commit) -> int:
-        """Count and commit, then do what was asked for."""
+        """Count and commit, and do what was asked for before and after; the last of each comes first."""
         self.calls.append("commit")
+        if self.before_commit:
+            self.before_commit.pop()()
         sequence = self._store.commit(commit)
         if self.after_commit:
             self.after_commit.pop()()
@@ -263,6 +270,48 @@ def test_a_lost_answer_is_found_by_its_receipt(store: CountingStore) -> None:
     assert run_transaction(store, run, prefetch={P: [b"receipt"]}) == b"made"
     assert store.calls == ["read", "commit", "read"]
     assert get(store, b"effects") == (1).to_bytes(8, "big")
+
+
+def test_a_full_store_after_a_lost_answer_is_no_refusal(store: CountingStore) -> None:
+    """While an earlier attempt may still come to be, nobody says that nothing was written."""
+    outcomes: list[Exception] = []
+
+    def refuse() -> None:
+        raise StorageFull("no room")
+
+    def lose() -> None:
+        raise StorageUnavailable("the answer was lost")
+
+    def run(transaction: Transaction) -> None:
+        transaction.get(P, b"k")
+        transaction.put(P, b"k", b"1")
+
+    for acts in ([refuse], [refuse, lose]):
+        store.before_commit = list(acts)
+        with pytest.raises((StorageFull, StorageUnavailable)) as failed:
+            run_transaction(store, run, prefetch={P: [b"k"]})
+        outcomes.append(failed.value)
+    assert [type(outcome) for outcome in outcomes] == [StorageFull, OutcomeUnknown]
+    assert get(store, b"k") is None
+
+
+def test_a_full_store_under_a_new_incarnation_refuses_truly(store: CountingStore) -> None:
+    """The opening that the lost answer belonged to is over, so nothing of it comes any more."""
+
+    def refuse() -> None:
+        raise StorageFull("no room")
+
+    def lose() -> None:
+        store.incarnation = "another"
+        raise StorageUnavailable("the store was opened again")
+
+    def run(transaction: Transaction) -> None:
+        transaction.get(P, b"k")
+        transaction.put(P, b"k", b"1")
+
+    store.before_commit = [refuse, lose]
+    with pytest.raises(StorageFull):
+        run_transaction(store, run, prefetch={P: [b"k"]})
 
 
 def test_endless_conflict_is_given_up(store: CountingStore) -> None:

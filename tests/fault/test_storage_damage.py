@@ -15,7 +15,7 @@ from services.storage.directory import create_store, open_store
 from services.storage.directory_errors import DirectoryDamaged
 from services.storage.engine import Engine, Operation
 from services.storage.engine_registry import ENGINES
-from tests.harness.storage import P, StoreBench, changes, delete, expecting, get, put, write
+from tests.harness.storage import P, Q, StoreBench, changes, delete, expecting, get, put, write
 
 pytestmark = pytest.mark.fault
 
@@ -59,7 +59,10 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreBench
 
 @pytest.mark.parametrize("position", [0, 7, 8, 15, 16, 20], ids=lambda position: f"byte {position}")
 def test_a_flipped_bit_in_a_value_is_found(bench: StoreBench, tmp_path: Path, position: int) -> None:
-    """In version, checksum or payload: every way of reading the key fails as inconsistent, its neighbours are fine."""
+    """In version, checksum or payload: every way of reading the key fails as inconsistent, its neighbours are fine.
+
+    The partition is written no more, other partitions are; a check finds nothing but the one value.
+    """
     _change_beneath(tmp_path, _flip_bit(layout.data_key(P, b"a"), position))
     bench.restart()
     acts: list[Callable[[Store], object]] = [
@@ -72,8 +75,13 @@ def test_a_flipped_bit_in_a_value_is_found(bench: StoreBench, tmp_path: Path, po
     for act in acts:
         with pytest.raises(StorageInconsistency):
             act(bench.store)
-    assert (get(bench.store, b"b"), put(bench.store, c=b"fine")) == (b"other", 3)
-    assert len(bench.local.verify().problems) == 1
+    with pytest.raises(StorageInconsistency, match=r"nothing was written.* restore it from a backup"):
+        put(bench.store, c=b"refused")
+    assert (get(bench.store, b"b"), get(bench.store, b"c"), put(bench.store, Q, c=b"fine")) == (b"other", None, 3)
+    status = bench.store.status()
+    assert (status.writable, status.damaged_partitions, len(bench.local.verify().problems)) == (True, 1, 1)
+    bench.restart()
+    assert (put(bench.store, c=b"nobody knows yet"), bench.store.status().damaged_partitions) == (4, 0)
 
 
 def test_a_value_under_another_key_is_found(bench: StoreBench, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from services.storage.contract import (
 from services.storage.core import LocalStore, StoreOptions
 from services.storage.directory import DataDirectory, create_store
 from services.storage.servicer import StorageServicer
-from services.storage.volume import MemoryVolume, Volume
+from services.storage.volume import DiskSpace, MemoryVolume, Volume
 from waggle.storage.v1 import storage_service_pb2_grpc
 
 P = b"p" * 32
@@ -91,6 +91,22 @@ class StoreBench:
             address = f"unix:{self._sockets.name}/storage.sock"
             self._server = serve_store(self.local, address)
             self.store = GrpcStore(address)
+
+
+class RoomyVolume(MemoryVolume):
+    """A store in memory on a disk whose room a test sets.
+
+    Attributes:
+        free_bytes: What is free of 1 GiB.
+    """
+
+    def __init__(self, free_bytes: int = 1 << 30) -> None:
+        super().__init__()
+        self.free_bytes = free_bytes
+
+    def disk_space(self) -> DiskSpace | None:
+        """1 GiB in all."""
+        return DiskSpace(1 << 30, self.free_bytes)
 
 
 def serve_store(store: Store, address: str) -> RunningServer:

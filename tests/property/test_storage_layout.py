@@ -57,14 +57,19 @@ def test_values_come_out_as_they_went_in(p: bytes, key: bytes, sequence: int, va
     assert layout.unpack_deletion(note, layout.pack_deletion(note, sequence)) == sequence
 
 
-@given(PARTITION, SEQUENCE, st.integers(0, 99), st.dictionaries(st.integers(0, 255), st.integers(1, 2**40)))
-def test_heads_come_out_as_they_went_in(p: bytes, sequence: int, deleted: int, counts: dict[int, int]) -> None:
-    """Counts of zero are left out; an absent head is the empty one."""
+@given(PARTITION, SEQUENCE, st.integers(0, 99), st.dictionaries(st.integers(0, 255), st.integers(1, 2**40)), SEQUENCE)
+def test_heads_come_out_as_they_went_in(
+    p: bytes, sequence: int, deleted: int, counts: dict[int, int], forgotten: int
+) -> None:
+    """Counts of zero are left out, and so is a log that tells every deletion; an absent head is the empty one."""
     key = layout.head_key(p)
     stored = layout.pack_head(key, PartitionHead(sequence, deleted, {**counts, 7: counts.get(7, 0)}))
-    assert layout.unpack_head(key, stored) == (sequence, deleted, counts)
+    assert layout.unpack_head(key, stored) == (sequence, deleted, counts, 0)
+    trimmed = PartitionHead(sequence, deleted, counts, forgotten)
+    assert layout.unpack_head(key, layout.pack_head(key, trimmed)) == trimmed
+    assert layout.head_sequence(key, layout.pack_head(key, trimmed)) == sequence
     assert layout.head_sequence(key, stored) == sequence
-    assert (layout.unpack_head(key, None), layout.head_sequence(key, None)) == ((0, 0, {}), 0)
+    assert (layout.unpack_head(key, None), layout.head_sequence(key, None)) == (layout.EMPTY_HEAD, 0)
 
 
 @given(st.data(), PARTITION, KEY, SEQUENCE, st.binary(max_size=20))

@@ -1,4 +1,4 @@
-"""The store against a dictionary of versions, over any sequence of commits, reads and restarts."""
+"""The store against a dictionary of versions, over any sequence of commits, reads, upkeep and restarts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from services.storage.contract import (
     Put,
     Write,
 )
-from services.storage.errors import CommitConflict
+from services.storage.core import StoreOptions
+from services.storage.errors import ChangesForgotten, CommitConflict
+from services.storage.upkeep import UpkeepOptions
 from tests.harness.storage import P, Q, StoreBench
 
 # Few and short keys, so that commits meet each other; the counter's key is apart, since only counters can be added to.
 KEYS = st.binary(min_size=1, max_size=2).map(lambda raw: bytes(byte % 3 + 97 for byte in raw))
 BOUNDS = st.one_of(st.just(b""), KEYS)
 COUNTER = b"n"
+RETENTION_MS = 24_000
 PARTITIONS = st.sampled_from([P, Q])
 WRITES = st.one_of(
     st.builds(Put, KEYS, st.binary(max_size=3)),
@@ -46,6 +49,12 @@ class _Model:
         self.changed: dict[tuple[bytes, bytes], int] = {}
         self.heads: dict[bytes, int] = {P: 0, Q: 0}
         self.sequence = 0
+        self.deletions: dict[bytes, set[int]] = {P: set(), Q: set()}
+        self.forgettable = 0
+
+    def may_be_forgotten(self, partition: bytes, after: int) -> bool:
+        """Whether a deletion after a sequence is so old that it need no longer be told."""
+        return any(after < at <= self.forgettable for at in self.deletions[partition])
 
     def apply(self, commit: Commit) -> None:
         """Do what an accepted commit does."""
@@ -71,6 +80,7 @@ class _Model:
             self.heads[place[0]] = self.sequence
             if value is None:
                 del self.living[place]
+                self.deletions[place[0]].add(self.sequence)
             else:
                 self.living[place] = (value, self.sequence)
 
@@ -108,7 +118,8 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._directory = tempfile.TemporaryDirectory(prefix="waggle-model-")
-        self.bench = StoreBench(self.implementation, Path(self._directory.name))
+        options = StoreOptions(upkeep=UpkeepOptions(change_retention_ms=RETENTION_MS, forget_count_min=1))
+        self.bench = StoreBench(self.implementation, Path(self._directory.name), options)
         self.model = _Model()
 
     @rule(target=reads, partition=PARTITIONS, keys=st.lists(KEYS, max_size=3), start=BOUNDS, end=BOUNDS)
@@ -137,7 +148,11 @@ class StoreMachine(RuleBasedStateMachine):
             except CommitConflict:
                 return
             raise AssertionError("a commit was accepted although something that it read has changed")
-        answered = self.bench.store.commit(commit)
+        try:
+            answered = self.bench.store.commit(commit)
+        except CommitConflict:
+            assert self.model.may_be_forgotten(seen.partition, sequence)
+            return
         self.model.apply(commit)
         assert answered == self.model.sequence
 
@@ -153,7 +168,12 @@ class StoreMachine(RuleBasedStateMachine):
     def pull(self, partition: bytes, data: st.DataObject, prefix: bytes) -> None:
         """Changes since any sequence are the last changes of exactly the keys that changed, in their order."""
         after = data.draw(st.integers(0, self.model.heads[partition]))
-        pages = list(self.bench.store.changed_since(partition, after, key_prefixes=[prefix], page_bytes=4))
+        try:
+            pages = list(self.bench.store.changed_since(partition, after, key_prefixes=[prefix], page_bytes=4))
+        except ChangesForgotten:
+            assert 0 < after
+            assert self.model.may_be_forgotten(partition, after)
+            return
         rows = [row for page in pages for row in page.rows]
         if after:
             expected = sorted(
@@ -170,6 +190,15 @@ class StoreMachine(RuleBasedStateMachine):
             assert pages[-1].counts == counts
         for row in rows:
             assert self.model.living.get((partition, row.key)) == (None if row.deleted else (row.value, row.version))
+
+    @rule(looks=st.integers(1, 2))
+    def grow_old(self, looks: int) -> None:
+        """Time passes, and upkeep is done: what was deleted may be forgotten, and nothing else."""
+        self.bench.local.maintain()
+        for _ in range(looks):
+            self.bench.clock.ms += RETENTION_MS
+            self.bench.local.maintain()
+        self.model.forgettable = self.model.sequence
 
     @rule()
     def restart(self) -> None:

@@ -13,6 +13,7 @@ from services.domain.errors import (
     InvalidRequest,
     RetrievalBusy,
     RouteNotFound,
+    StorageFull,
     StorageInconsistency,
     WaggleError,
 )
@@ -51,6 +52,7 @@ def test_the_envelope_is_closed_and_names_the_member() -> None:
     [
         (IdempotencyConflict("x"), 409),
         (RetrievalBusy("x"), 503),
+        (StorageFull("x"), 503),
         (StorageInconsistency("x"), 500),
         (BodyTooLarge("x"), 413),
         (RouteNotFound("x"), 404),

@@ -263,3 +263,13 @@ def test_bounds_and_comments_come_from_the_protos() -> None:
     assert properties["limit"]["maximum"] == 100
     assert properties["limit"]["description"]
     assert schema("ScopeInput")["properties"]["project_id"]["x-max-utf8-bytes"] == 256
+
+
+def test_every_route_that_writes_may_lack_room() -> None:
+    """The contract publishes 503 for slots only; here a write may also be refused while the disk is full."""
+    declared = {found["operationId"] for _, _, found in operations() if "503" in found["responses"]}
+    writing = {"executeCommand", "attachEmbedding", "reviewRecord", "issueCredential", "createTenant", "login"}
+    assert writing <= declared
+    assert declared & {"queryRecords", "getRecord", "listCredentials", "getHealth", "getIdentity"} == set()
+    command = next(found for path, _, found in operations() if path == "/api/v1/memory/commands")
+    assert "storage_full" in command["responses"]["503"]["description"]

@@ -24,6 +24,7 @@ DOCUMENTED = {
     "invalid_login": 401,
     "login_rate_limited": 429,
     "login_busy": 503,
+    "storage_full": 503,
 }
 
 

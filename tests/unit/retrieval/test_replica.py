@@ -17,7 +17,7 @@ from services.retrieval.replica import Replica
 from services.retrieval.seed import LexicalSeed
 from services.retrieval.view import Filter
 from services.storage.contract import ChangePage, Row
-from services.storage.errors import CommitConflict, StorageUnavailable
+from services.storage.errors import ChangesForgotten, CommitConflict, StorageUnavailable
 from tests.reference.loading import CanonicalEncoder
 from tests.unit.retrieval.partitions import NOW_MS, record, record_row
 
@@ -32,6 +32,7 @@ class ScriptedStore:
         rows: Stored rows by partition, the index plus one being the sequence.
         asked: Partition and `after` of each call.
         failures: Raised instead of the next pages, one each.
+        forgotten: Sequence up to which deletions are no longer told.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,7 @@ class ScriptedStore:
         self.rows: dict[bytes, list[Row]] = {P: [], Q: []}
         self.asked: list[tuple[bytes, int]] = []
         self.failures: list[Exception] = []
+        self.forgotten = 0
 
     def changed_since(
         self, partition: bytes, after: int, *, expected_incarnation: str = "", **_bounds: Any
@@ -48,6 +50,8 @@ class ScriptedStore:
         rows = self.rows[partition]
         if (expected_incarnation and expected_incarnation != self.incarnation) or after > len(rows):
             raise CommitConflict("another store")
+        if 0 < after < self.forgotten:
+            raise ChangesForgotten("too old")
         yield ChangePage([], len(rows), self.incarnation, {}, last=False)
         if self.failures:
             raise self.failures.pop()
@@ -107,6 +111,22 @@ def test_a_new_incarnation_is_read_whole(store: ScriptedStore) -> None:
     with replica.open(P, head=2, incarnation="two") as partition:
         assert len(partition.records) == 2
     assert [after for _, after in store.asked] == [0, 0, 1, 0]
+
+
+def test_a_replica_that_comes_back_too_late_reads_everything(store: ScriptedStore) -> None:
+    """When the change log no longer tells what was deleted meanwhile, nothing deleted is ever served."""
+    replica = replica_of(store)
+    store.rows[P].append(record_row(record(2)))
+    assert count(replica, store) == 2
+    # The first record is deleted, another one comes, and the deletion is forgotten.
+    gone = record_row(record(1)).key
+    store.rows[P] = [row for row in store.rows[P] if row.key != gone]
+    store.rows[P] += [record_row(record(number)) for number in (3, 4)]
+    store.forgotten = 3
+    assert count(replica, store) == 3
+    store.rows[P].append(record_row(record(5)))
+    assert count(replica, store) == 4
+    assert [after for _, after in store.asked] == [0, 2, 0, 3]
 
 
 def test_a_store_that_goes_away_between_pages_is_read_again(store: ScriptedStore) -> None:

@@ -61,6 +61,7 @@ def test_the_tables_know_exactly_the_documented_reasons() -> None:
         ("invalid_login", "UNAUTHENTICATED"),
         ("login_rate_limited", "RESOURCE_EXHAUSTED"),
         ("login_busy", "RESOURCE_EXHAUSTED"),
+        ("storage_full", "RESOURCE_EXHAUSTED"),
     ],
 )
 def test_each_reason_travels_with_its_code_and_comes_back_typed(reason: str, code: str) -> None:

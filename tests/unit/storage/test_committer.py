@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from services.domain.errors import StorageFull
 from services.storage.committer import Committer
 from services.storage.contract import Commit, PartitionCommit, Put
 from services.storage.engine import EngineSnapshot, EngineWriteFailed, Operation
-from services.storage.errors import StorageFull, StorageUnavailable
+from services.storage.errors import StorageUnavailable
 from services.storage.layout import META_KEY, StoreMeta, pack_meta
 from services.storage.store_clock import StoreClock
 from services.storage.volume import MemoryVolume

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from services.storage.engine_leveldb import LevelDBEngine
+from pathlib import Path
+
+from services.storage.engine_leveldb import LevelDBEngine, _sizes_for
 
 
 class RecordingDatabase:
@@ -32,5 +34,5 @@ class RecordingDatabase:
 def test_every_batch_is_synced() -> None:
     """One batch with `sync`, all operations in order, one write."""
     database = RecordingDatabase()
-    LevelDBEngine(database).write([(b"a", b"1"), (b"b", None)])
+    LevelDBEngine(database, Path(), _sizes_for(0)).write([(b"a", b"1"), (b"b", None)])
     assert database.acts == [{"sync": True}, (b"a", b"1"), b"b", "write"]

@@ -62,6 +62,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """Too many failed logins. RESOURCE_EXHAUSTED."""
     ERROR_REASON_LOGIN_BUSY: _ErrorReason.ValueType  # 19
     """Both password workers are taken. RESOURCE_EXHAUSTED."""
+    ERROR_REASON_STORAGE_FULL: _ErrorReason.ValueType  # 20
+    """The store's disk is nearly full: nothing was written, reads go on, and the same command with the same idempotency key
+    can be sent again later. RESOURCE_EXHAUSTED.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every refusal travels as a google.rpc.Status whose ErrorInfo has the domain "waggle", one of these words as its
@@ -108,4 +112,8 @@ ERROR_REASON_LOGIN_RATE_LIMITED: ErrorReason.ValueType  # 18
 """Too many failed logins. RESOURCE_EXHAUSTED."""
 ERROR_REASON_LOGIN_BUSY: ErrorReason.ValueType  # 19
 """Both password workers are taken. RESOURCE_EXHAUSTED."""
+ERROR_REASON_STORAGE_FULL: ErrorReason.ValueType  # 20
+"""The store's disk is nearly full: nothing was written, reads go on, and the same command with the same idempotency key
+can be sent again later. RESOURCE_EXHAUSTED.
+"""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -685,6 +685,8 @@ class StatusResponse(_message.Message):
     DISK_FREE_BYTES_FIELD_NUMBER: _builtins.int
     WRITABLE_FIELD_NUMBER: _builtins.int
     OPEN_SNAPSHOTS_FIELD_NUMBER: _builtins.int
+    DISK_RESERVE_BYTES_FIELD_NUMBER: _builtins.int
+    DAMAGED_PARTITIONS_FIELD_NUMBER: _builtins.int
     engine: _builtins.str
     """Name of the engine, for example "leveldb"."""
     incarnation: _builtins.str
@@ -703,6 +705,12 @@ class StatusResponse(_message.Message):
     """Writes are accepted."""
     open_snapshots: _builtins.int
     """Number of pinned snapshots."""
+    disk_reserve_bytes: _builtins.int
+    """Bytes of that volume that must stay free: with less, writes are refused. 0 for an engine without a volume."""
+    damaged_partitions: _builtins.int
+    """Number of partitions that are not written any more since a stored value in them did not agree with its checksum.
+    Damage whose place is not known counts as one, and then nothing is writable.
+    """
     def __init__(
         self,
         *,
@@ -715,10 +723,12 @@ class StatusResponse(_message.Message):
         disk_free_bytes: _builtins.int = ...,
         writable: _builtins.bool = ...,
         open_snapshots: _builtins.int = ...,
+        disk_reserve_bytes: _builtins.int = ...,
+        damaged_partitions: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock_ms", b"clock_ms", "disk_free_bytes", b"disk_free_bytes", "engine", b"engine", "format_version", b"format_version", "incarnation", b"incarnation", "open_snapshots", b"open_snapshots", "sequence", b"sequence", "store_id", b"store_id", "writable", b"writable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock_ms", b"clock_ms", "damaged_partitions", b"damaged_partitions", "disk_free_bytes", b"disk_free_bytes", "disk_reserve_bytes", b"disk_reserve_bytes", "engine", b"engine", "format_version", b"format_version", "incarnation", b"incarnation", "open_snapshots", b"open_snapshots", "sequence", b"sequence", "store_id", b"store_id", "writable", b"writable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -89,8 +89,9 @@ class StorageServiceServicer:
     def Commit(self, request, context):
         """Applies writes if every expectation still holds, atomically and durably (the write-ahead log is synced before the
         answer). ABORTED when an expectation fails or the incarnation or clock bound does not hold; then nothing was
-        written. RESOURCE_EXHAUSTED while the free-space guard refuses writes. UNAVAILABLE or a lost answer leaves the
-        outcome unknown: rerun the whole transaction.
+        written. RESOURCE_EXHAUSTED with the reason `storage_full` while the free-space guard refuses the write, DATA_LOSS
+        with `storage_inconsistency` once damage was met in a partition that would be written; nothing was written then
+        either. UNAVAILABLE or a lost answer leaves the outcome unknown: rerun the whole transaction.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -99,7 +100,8 @@ class StorageServiceServicer:
     def ChangedSince(self, request, context):
         """Streams every key of one partition that changed after a sequence number, with its present value or its deletion,
         all in one snapshot, in pages of bounded bytes. ABORTED when `after` lies ahead of the partition, as it does for a
-        reader of a store that was restored since. Safe to repeat. No HTTP route.
+        reader of a store that was restored since. OUT_OF_RANGE when `after` is so old that deletions since may be
+        forgotten: read from 0. Safe to repeat. No HTTP route.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

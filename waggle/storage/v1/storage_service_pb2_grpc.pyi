@@ -45,13 +45,15 @@ class StorageServiceStub:
     Commit: _grpc.UnaryUnaryMultiCallable[_storage_service_pb2.CommitRequest, _storage_service_pb2.CommitResponse]
     """Applies writes if every expectation still holds, atomically and durably (the write-ahead log is synced before the
     answer). ABORTED when an expectation fails or the incarnation or clock bound does not hold; then nothing was
-    written. RESOURCE_EXHAUSTED while the free-space guard refuses writes. UNAVAILABLE or a lost answer leaves the
-    outcome unknown: rerun the whole transaction.
+    written. RESOURCE_EXHAUSTED with the reason `storage_full` while the free-space guard refuses the write, DATA_LOSS
+    with `storage_inconsistency` once damage was met in a partition that would be written; nothing was written then
+    either. UNAVAILABLE or a lost answer leaves the outcome unknown: rerun the whole transaction.
     """
     ChangedSince: _grpc.UnaryStreamMultiCallable[_storage_service_pb2.ChangedSinceRequest, _storage_service_pb2.ChangedSinceResponse]
     """Streams every key of one partition that changed after a sequence number, with its present value or its deletion,
     all in one snapshot, in pages of bounded bytes. ABORTED when `after` lies ahead of the partition, as it does for a
-    reader of a store that was restored since. Safe to repeat. No HTTP route.
+    reader of a store that was restored since. OUT_OF_RANGE when `after` is so old that deletions since may be
+    forgotten: read from 0. Safe to repeat. No HTTP route.
     """
     OpenSnapshot: _grpc.UnaryUnaryMultiCallable[_storage_service_pb2.OpenSnapshotRequest, _storage_service_pb2.OpenSnapshotResponse]
     """Pins a snapshot for reads that need several rounds. RESOURCE_EXHAUSTED when too many are open."""
@@ -77,13 +79,15 @@ class StorageServiceAsyncStub(StorageServiceStub):
     Commit: _aio.UnaryUnaryMultiCallable[_storage_service_pb2.CommitRequest, _storage_service_pb2.CommitResponse]  # type: ignore[assignment]
     """Applies writes if every expectation still holds, atomically and durably (the write-ahead log is synced before the
     answer). ABORTED when an expectation fails or the incarnation or clock bound does not hold; then nothing was
-    written. RESOURCE_EXHAUSTED while the free-space guard refuses writes. UNAVAILABLE or a lost answer leaves the
-    outcome unknown: rerun the whole transaction.
+    written. RESOURCE_EXHAUSTED with the reason `storage_full` while the free-space guard refuses the write, DATA_LOSS
+    with `storage_inconsistency` once damage was met in a partition that would be written; nothing was written then
+    either. UNAVAILABLE or a lost answer leaves the outcome unknown: rerun the whole transaction.
     """
     ChangedSince: _aio.UnaryStreamMultiCallable[_storage_service_pb2.ChangedSinceRequest, _storage_service_pb2.ChangedSinceResponse]  # type: ignore[assignment]
     """Streams every key of one partition that changed after a sequence number, with its present value or its deletion,
     all in one snapshot, in pages of bounded bytes. ABORTED when `after` lies ahead of the partition, as it does for a
-    reader of a store that was restored since. Safe to repeat. No HTTP route.
+    reader of a store that was restored since. OUT_OF_RANGE when `after` is so old that deletions since may be
+    forgotten: read from 0. Safe to repeat. No HTTP route.
     """
     OpenSnapshot: _aio.UnaryUnaryMultiCallable[_storage_service_pb2.OpenSnapshotRequest, _storage_service_pb2.OpenSnapshotResponse]  # type: ignore[assignment]
     """Pins a snapshot for reads that need several rounds. RESOURCE_EXHAUSTED when too many are open."""
@@ -118,8 +122,9 @@ class StorageServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_storage_service_pb2.CommitResponse, _abc.Awaitable[_storage_service_pb2.CommitResponse]]:
         """Applies writes if every expectation still holds, atomically and durably (the write-ahead log is synced before the
         answer). ABORTED when an expectation fails or the incarnation or clock bound does not hold; then nothing was
-        written. RESOURCE_EXHAUSTED while the free-space guard refuses writes. UNAVAILABLE or a lost answer leaves the
-        outcome unknown: rerun the whole transaction.
+        written. RESOURCE_EXHAUSTED with the reason `storage_full` while the free-space guard refuses the write, DATA_LOSS
+        with `storage_inconsistency` once damage was met in a partition that would be written; nothing was written then
+        either. UNAVAILABLE or a lost answer leaves the outcome unknown: rerun the whole transaction.
         """
 
     @_abc_1.abstractmethod
@@ -130,7 +135,8 @@ class StorageServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_storage_service_pb2.ChangedSinceResponse], _abc.AsyncIterator[_storage_service_pb2.ChangedSinceResponse]]:
         """Streams every key of one partition that changed after a sequence number, with its present value or its deletion,
         all in one snapshot, in pages of bounded bytes. ABORTED when `after` lies ahead of the partition, as it does for a
-        reader of a store that was restored since. Safe to repeat. No HTTP route.
+        reader of a store that was restored since. OUT_OF_RANGE when `after` is so old that deletions since may be
+        forgotten: read from 0. Safe to repeat. No HTTP route.
         """
 
     @_abc_1.abstractmethod
