@@ -21,6 +21,8 @@ ADMIN_TIMEOUT_S: Final = 5.0
 POLL_S: Final = 0.02
 # Listeners stay open this long after a drain has begun, for connections that are on their way.
 LISTENERS_STAY_S: Final = 5
+# The access log is written this long after its request at most.
+LOG_FLUSH_MS: Final = 250
 
 
 class EnvoyMissing(Exception):
@@ -71,6 +73,7 @@ class Envoy:
         command += ["--config-path", str(path), "--concurrency", str(concurrency), "--log-level", "warning"]
         # Nothing is shared between two Envoys of one machine, and a drain is at once for all connections.
         command += ["--disable-hot-restart", "--drain-strategy", "immediate", "--drain-time-s", str(LISTENERS_STAY_S)]
+        command += ["--file-flush-interval-msec", str(LOG_FLUSH_MS)]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def is_ready(self) -> bool:

@@ -52,9 +52,14 @@ class Edge:
         """A client's context that trusts this edge alone and offers protocols, http/1.1 when none is named."""
         return trusting(self.certificate, *protocols)
 
-    def access(self) -> list[dict[str, Any]]:
-        """Lines of the access log, oldest first."""
-        lines = [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines() if line]
+    def access(self, request_id: str) -> dict[str, Any]:
+        """The line of one request in the access log, once it is written."""
+        wait_until(lambda: any(line["request_id"] == request_id for line in self._access()), "the request is logged")
+        (found,) = [line for line in self._access() if line["request_id"] == request_id]
+        return found
+
+    def _access(self) -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
         return [line for line in lines if line["event"] == "http"]
 
 

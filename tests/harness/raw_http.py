@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import ssl
 from dataclasses import dataclass
@@ -67,6 +68,27 @@ class RawConnection:
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
+
+    def send_until_answered(self, data: bytes) -> int:
+        """Send the same bytes over and over, as long as nothing comes back; the number of bytes that were taken."""
+        sent, at = 0, 0
+        while not self._has_input():
+            try:
+                count = self.socket.send(data[at:])
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                select.select([self.socket], [self.socket], [], TIMEOUT_S)
+                continue
+            sent, at = sent + count, (at + count) % len(data)
+        self.socket.settimeout(TIMEOUT_S)
+        return sent
+
+    def _has_input(self) -> bool:
+        self.socket.settimeout(0.0)
+        try:
+            self._fill()
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return False
+        return True
 
     def receive(self, *, has_body: bool = True) -> RawResponse:
         """Read one response; EOFError when the connection ends first."""
