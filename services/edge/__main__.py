@@ -36,6 +36,7 @@ from services.runtime.start_failure import CannotStart
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DESCRIPTOR_SET_PATH: Final = ROOT / "waggle" / "descriptor_set.binpb"
+SOURCE_CONFIGURATION: Final = ROOT / "deploy" / "envoy" / "envoy.yaml"
 DEPLOYED_TLS: Final = Path("/etc/waggle/edge-tls")
 DRAIN_S: Final = 8.0
 WATCH_S: Final = 0.1
@@ -45,8 +46,13 @@ log = get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Whom the edge passes requests on to, where that is not as deployed, and how it shows itself to them."""
+    """Whom the edge passes requests on to, where that is not as deployed, and how it shows itself to them.
 
+    Attributes:
+        configuration: The deployed configuration of Envoy, where it is not in the source tree, as in an image.
+    """
+
+    configuration: Annotated[Path, PathVariable("WAGGLE_ENVOY_CONFIGURATION")] = SOURCE_CONFIGURATION
     gateway_address: Annotated[str, TextVariable("WAGGLE_GATEWAY_ADDRESS")] = ""
     identity_address: Annotated[str, TextVariable("WAGGLE_IDENTITY_ADDRESS")] = ""
     memory_address: Annotated[str, TextVariable("WAGGLE_MEMORY_ADDRESS")] = ""
@@ -72,12 +78,6 @@ class Settings:
         return None
 
 
-def deployed_path() -> Path:
-    """Return where the configuration is: in an image, or in the source tree."""
-    in_image = Path("/etc/waggle/envoy/envoy.yaml")
-    return in_image if in_image.exists() else ROOT / "deploy" / "envoy" / "envoy.yaml"
-
-
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add what only the edge is told."""
     parser.add_argument("--transcoder-listen", default="", help="with --listen: HOST:PORT of the transcoder; else none")
@@ -86,7 +86,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run-directory", type=Path, help="for its sockets and files, private to it; a new one if not given"
     )
-    parser.add_argument("--config", type=Path, help="the deployed configuration of Envoy")
+    parser.add_argument("--config", type=Path, help="the deployed configuration of Envoy, WAGGLE_ENVOY_CONFIGURATION")
     parser.add_argument("--envoy", default="", help="the program, when it is not `envoy` on PATH")
     parser.add_argument("--concurrency", type=int, default=1, help="worker threads of Envoy")
 
@@ -145,7 +145,7 @@ def _configuration(process: Process, directory: Path) -> Bootstrap:
         clusters=settings.clusters(),
         internal_tls=settings.internal_tls(),
     )
-    return move(load_deployed(flags.config or deployed_path()), places)
+    return move(load_deployed(flags.config or settings.configuration), places)
 
 
 def main(arguments: list[str] | None = None) -> int:
