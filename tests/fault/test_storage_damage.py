@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -165,6 +166,30 @@ def test_a_flipped_bit_in_a_table_file_is_found(tmp_path: Path, share: float) ->
     with store:
         # Where it lies decides who meets it: the values, or their change log.
         assert _inconsistencies(store, values) + len(store.verify().problems) > 0
+
+
+def test_damage_without_a_known_place_stops_all_writes(tmp_path: Path) -> None:
+    """A block that the engine cannot read may hold anything: nothing is written any more, what is whole is read."""
+    create_store(tmp_path)
+    noise = random.Random(1)
+    with open_store(tmp_path) as store:
+        write(store, *(Put(b"k%03d" % number, noise.randbytes(500)) for number in range(ROW_COUNT)))
+        put(store, Q, a=b"whole")
+    open_store(tmp_path).close()
+    table = max((tmp_path / "leveldb").glob("*.ldb"), key=lambda path: path.stat().st_size)
+    content = bytearray(table.read_bytes())
+    content[len(content) // 3] ^= 0x10
+    table.write_bytes(content)
+    with open_store(tmp_path) as store:
+        assert store.is_writable()
+        with pytest.raises(StorageInconsistency):
+            store.read([PartitionRead(P, (), [KeyRange(b"")])])
+        for partition in (P, Q):
+            with pytest.raises(StorageInconsistency, match="nothing was written"):
+                put(store, partition, new=b"")
+        status = store.status()
+        assert (status.writable, status.damaged_partitions, store.is_open()) == (False, 1, True)
+        assert get(store, b"a", Q) == b"whole"
 
 
 def _inconsistencies(store: LocalStore, values: dict[bytes, bytes]) -> int:

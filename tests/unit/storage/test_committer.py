@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from services.domain.errors import StorageFull
+from services.domain.errors import StorageFull, StorageInconsistency
 from services.storage.committer import Committer
 from services.storage.contract import Commit, PartitionCommit, Put
 from services.storage.engine import EngineSnapshot, EngineWriteFailed, Operation
 from services.storage.errors import StorageUnavailable
-from services.storage.layout import META_KEY, StoreMeta, pack_meta
+from services.storage.layout import META_KEY, StoreMeta, data_key, pack_meta
 from services.storage.store_clock import StoreClock
 from services.storage.volume import MemoryVolume
 from tests.harness.storage import START_MS, ManualClock, P
@@ -27,6 +27,7 @@ class FailingEngine:
     def __init__(self) -> None:
         self._engine = MemoryVolume().open_engine()
         self.is_failing = False
+        self.finds_damage = False
         self.batch_count = 0
 
     def snapshot(self) -> EngineSnapshot:
@@ -36,7 +37,7 @@ class FailingEngine:
     def write(self, operations: Iterable[Operation]) -> None:
         """See Engine."""
         if self.is_failing:
-            raise EngineWriteFailed("the disk is on fire")
+            raise EngineWriteFailed("the disk is on fire", found_damage=self.finds_damage)
         self.batch_count += 1
         self._engine.write(operations)
 
@@ -106,6 +107,65 @@ def test_another_writer_is_noticed(bench: Bench) -> None:
     with pytest.raises(StorageUnavailable):
         bench.committer.commit(COMMIT, 1)
     assert (bench.engine.batch_count, bench.committer.has_failed) == (batch_count, True)
+
+
+@pytest.mark.parametrize("finds_damage", [False, True])
+def test_the_cause_of_a_failure_is_known(bench: Bench, finds_damage: bool) -> None:
+    """Damage that the engine found while it wrote is told apart from a disk that fails."""
+    bench.engine.is_failing, bench.engine.finds_damage = True, finds_damage
+    with pytest.raises(StorageUnavailable, match="unknown"):
+        bench.committer.commit(COMMIT, 1)
+    assert (bench.committer.has_failed, bench.committer.found_damage) == (True, finds_damage)
+
+
+def test_a_chore_writes_without_being_a_commit(bench: Bench) -> None:
+    """It sees what was committed before, is written at once, and leaves the newest sequence as it is."""
+    seen: list[bool] = []
+
+    def build(snapshot: EngineSnapshot) -> list[Operation]:
+        seen.append(snapshot.get(data_key(P, b"k")) is not None)
+        return [(b"chore", b"done")]
+
+    bench.committer.commit(COMMIT, 1)
+    bench.committer.run_chore(build)
+    assert (seen, bench.engine.snapshot().get(b"chore"), bench.committer.sequence) == ([True], b"done", 1)
+    assert bench.committer.commit(COMMIT, 1) == 2
+
+
+def test_a_chore_without_anything_to_do_writes_nothing(bench: Bench) -> None:
+    """No batch, no sync."""
+    batch_count = bench.engine.batch_count
+    bench.committer.run_chore(lambda _snapshot: [])
+    assert bench.engine.batch_count == batch_count
+
+
+def _chore(_snapshot: EngineSnapshot) -> list[Operation]:
+    return [(b"chore", b"")]
+
+
+def _inconsistent_chore(_snapshot: EngineSnapshot) -> list[Operation]:
+    raise StorageInconsistency("damaged", partition=P)
+
+
+def test_a_chore_that_meets_damage_or_no_room_writes_nothing(bench: Bench) -> None:
+    """It is refused as a commit would be, and the committer goes on."""
+    bench.refusal = StorageFull("no room")
+    with pytest.raises(StorageFull):
+        bench.committer.run_chore(_chore)
+    bench.refusal = None
+    with pytest.raises(StorageInconsistency):
+        bench.committer.run_chore(_inconsistent_chore)
+    assert (bench.engine.snapshot().get(b"chore"), bench.committer.has_failed) == (None, False)
+    assert bench.committer.commit(COMMIT, 1) == 1
+
+
+def test_a_chore_that_fails_is_a_failed_batch(bench: Bench) -> None:
+    """Nobody knows what is there: the store has to be opened again, and further chores are refused."""
+    bench.engine.is_failing = True
+    for expected in ("unknown", "opened again"):
+        with pytest.raises(StorageUnavailable, match=expected):
+            bench.committer.run_chore(_chore)
+    assert (bench.committer.has_failed, bench.failure_count) == (True, 1)
 
 
 def test_a_closed_committer_refuses(bench: Bench) -> None:
