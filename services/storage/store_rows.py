@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from services.storage.engine import EngineCorrupt, EngineSnapshot
+from services.storage.engine import EngineClosed, EngineError, EngineSnapshot
 from services.storage.layout import (
     DATA_OFFSET,
     PARTITION_TAGS,
@@ -35,20 +35,34 @@ class RowPage(NamedTuple):
     unreadable: list[UnreadablePart]
 
 
-def find_partitions(snapshot: EngineSnapshot) -> list[bytes]:
-    """Return every partition that has a row under any tag, ascending.
+class FoundPartitions(NamedTuple):
+    """What partitions there are, as far as the engine can tell."""
+
+    ids: list[bytes]
+    """Ascending, 32 bytes each."""
+    unreadable: list[UnreadablePart]
+
+
+def find_partitions(snapshot: EngineSnapshot) -> FoundPartitions:
+    """Find every partition that has a row under any tag.
 
     Raises:
-        EngineError: The engine cannot read.
+        EngineClosed: The engine was closed meanwhile.
     """
     partitions: set[bytes] = set()
+    unreadable: list[UnreadablePart] = []
     for tag in PARTITION_TAGS:
         start, end = tag_range(tag)
-        while rows := snapshot.scan(start, end, row_limit=1).rows:
-            partition = rows[0][0][1:DATA_OFFSET]
-            partitions.add(partition)
-            start = tag_range(tag + partition)[1]
-    return sorted(partitions)
+        try:
+            while rows := snapshot.scan(start, end, row_limit=1).rows:
+                partition = rows[0][0][1:DATA_OFFSET]
+                partitions.add(partition)
+                start = tag_range(tag + partition)[1]
+        except EngineClosed:
+            raise
+        except EngineError:
+            unreadable.append(_unreadable(None, tag))
+    return FoundPartitions(sorted(partitions), unreadable)
 
 
 def iterate_partition(snapshot: EngineSnapshot, partition: bytes, *, page_bytes: int) -> Iterator[RowPage]:
@@ -60,7 +74,7 @@ def iterate_partition(snapshot: EngineSnapshot, partition: bytes, *, page_bytes:
         page_bytes: Target size of a page in bytes of stored values.
 
     Raises:
-        EngineError: The engine cannot read, for another cause than damage.
+        EngineClosed: The engine was closed meanwhile.
     """
     for tag in PARTITION_TAGS:
         yield from _readable(snapshot, tag_range(tag + partition), partition, page_bytes)
@@ -89,12 +103,19 @@ def _readable(
     while more:
         try:
             rows, more = snapshot.scan(start, end, row_limit=_SCAN_ROWS, byte_limit=page_bytes)
-        except EngineCorrupt:
-            yield RowPage(
-                [], [UnreadablePart(partition, f"the engine cannot read the rows that begin with {start[:1]!r}")]
-            )
+        except EngineClosed:
+            raise
+        except EngineError:
+            # Damage shows as such, or as an impossible demand on the file system.
+            yield RowPage([], [_unreadable(partition, start[:1])])
             return
         if more:
             start = rows[-1][0] + b"\x00"
         if rows:
             yield RowPage(rows, [])
+
+
+def _unreadable(partition: bytes | None, tag: bytes) -> UnreadablePart:
+    return UnreadablePart(
+        partition, f"the engine cannot read all rows that begin with {tag.decode('ascii', 'replace')!r}"
+    )

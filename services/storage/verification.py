@@ -218,9 +218,11 @@ def verify_snapshot(snapshot: EngineSnapshot) -> Verification:
     """
     try:
         check = StoreCheck(unpack_meta(snapshot.get(META_KEY) or b"").sequence)
-        partitions = find_partitions(snapshot)
     except (StorageInconsistency, EngineCorrupt) as error:
         return Verification(0, 0, [f"the store: {error}"])
+    partitions, unreadable = find_partitions(snapshot)
+    for part in unreadable:
+        check.miss(part)
     walks = (iterate_partition(snapshot, partition, page_bytes=_PAGE_BYTES) for partition in partitions)
     for page in chain(iterate_rest(snapshot, page_bytes=_PAGE_BYTES), chain.from_iterable(walks)):
         for part in page.unreadable:
