@@ -20,13 +20,18 @@ from services.retrieval.convert_answers import ProtobufAnswerEncoder
 from services.retrieval.replica import Replica
 from services.retrieval.servicer import RetrievalServicer
 from services.retrieval.servicer_company import CompanyRetrievalServicer
+from services.retrieval.servicer_replica import ReplicaServicer
 from services.retrieval.settings import Settings
 from services.runtime.admission import AdmissionPool
 from services.runtime.main import Process, run_service
 from services.runtime.server import Registry
 from services.runtime.settings import read_settings
 from services.storage.contract import Store
-from waggle.retrieval.v1 import company_retrieval_service_pb2_grpc, retrieval_service_pb2_grpc
+from waggle.retrieval.v1 import (
+    company_retrieval_service_pb2_grpc,
+    replica_service_pb2_grpc,
+    retrieval_service_pb2_grpc,
+)
 
 
 def build(registry: Registry, process: Process) -> None:
@@ -46,8 +51,10 @@ def register_servicers(registry: Registry, store: Store, authority: Authority, s
     slots = AdmissionPool(settings.max_concurrent_retrievals)
     servicer = RetrievalServicer(RetrievalAccess(store, authority, slots, replica), settings)
     registry.add(retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server, servicer)
-    company = CompanyRetrievalServicer(CompanyRetrievalAccess(store, authority, slots, replica))
+    company_access = CompanyRetrievalAccess(store, authority, slots, replica)
+    company = CompanyRetrievalServicer(company_access)
     registry.add(company_retrieval_service_pb2_grpc.add_CompanyRetrievalServiceServicer_to_server, company)
+    registry.add(replica_service_pb2_grpc.add_ReplicaServiceServicer_to_server, ReplicaServicer(company_access))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -32,6 +32,8 @@ class Partition:
         spaces: Bindings by embedding space.
         graph: Served relations and adjacency.
         examinations: Outcomes of candidate selection that still hold.
+        head: Sequence of the last commit of the partition that is in it.
+        incarnation: The opening of storage that it follows.
         row_of, record_id, relation: See `PartitionView`.
     """
 
@@ -41,6 +43,8 @@ class Partition:
         self.spaces: dict[Space, VectorSpace] = {}
         self.graph = RelationGraph()
         self.examinations = ExaminationCache()
+        self.head = 0
+        self.incarnation = ""
         # Asked hundreds of times in a walk, so these are the containers' own methods; containers are never replaced.
         self.row_of: Callable[[str], int | None] = self.records.row_by_id.get
         self.record_id: Callable[[int], str] = self.records.ids.__getitem__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -144,6 +144,15 @@ class RecordColumns:
             tags = self._tags[row] = tuple(payload["tags"])
             for tag in tags:
                 self._rows_by_tag.setdefault(tag, set()).add(row)
+
+    def type_word(self, row: int) -> str | None:
+        """Type of a record as canonical JSON; None for a tombstone."""
+        code = int(self._type_code.living[row])
+        return next((word for word, known in self._code_by_type.items() if known == code), None)
+
+    def tagged(self) -> Mapping[str, Set[int]]:
+        """Rows by tag, as filters look them up."""
+        return self._rows_by_tag
 
     def settle_order(self) -> None:
         """Bring new rows into id order."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -78,6 +78,10 @@ class TextIndex:
     def living(self) -> npt.NDArray[np.bool_]:
         """(documents,) bool."""
         return self._is_living.living
+
+    def terms(self) -> Iterable[str]:
+        """Every term that a document holds or has held."""
+        return self._vocabulary.keys()
 
     def put(self, row: int, terms: Sequence[str]) -> None:
         """Make this the text of a row. `settle` must follow before anything is looked up."""

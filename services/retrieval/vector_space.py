@@ -137,6 +137,12 @@ class VectorSpace:
         found = zip(slots.tolist(), revisions[slots].tolist(), sizes[slots].tolist(), strict=True)
         return [None if slot == _NONE else BoundVector(revision, size) for slot, revision, size in found]
 
+    def held_bytes(self, slot: int) -> bytes:
+        """What is held of a slot's vector: its row of the matrix and, where scaling it lost something, the original."""
+        row: bytes = self._matrix.living[slot].tobytes()
+        original = self._originals.get(slot)
+        return row if original is None else row + original.tobytes()
+
     def estimate(self, unit_query: Float32Vector) -> npt.NDArray[np.float32]:
         """(slots,) float32 estimates of all cosines, each within `cosine.estimate_error`.
 

@@ -29,7 +29,6 @@ from tests.property.world_strategies import AUTHOR, FLAT, NOW_MS, SPACES, TYPES,
 from tests.reference.loading import CanonicalEncoder
 
 WORDS = ("alder", "birch", "cedar", "été", "oak")
-TAGS = ("red", "blue")
 TEXTS = st.lists(st.sampled_from((*WORDS, "!!!")), max_size=6).map(" ".join)
 NUMBERS = st.integers(0, 7)
 CHANGES = (
@@ -210,7 +209,7 @@ class ReplicaMachine(RuleBasedStateMachine):
                 for seed in seeds
                 for bounds in ({}, {"scan_limit": 3}, {"narrowing": Filter(tag="red")}, {"scan_bytes_limit": 1500})
             ]
-            return describe_partition(partition, set(WORDS), set(TAGS)), searches
+            return describe_partition(partition), searches
 
 
 TestReplica = ReplicaMachine.TestCase
