@@ -61,7 +61,7 @@ class StoreAudit:
         companies = {
             partition: workspace.company_id for partition, workspace in entered.items() if workspace is not None
         }
-        findings = [*map(_finding_of, problems), *self._findings]
+        findings = [*map(finding_of, problems), *self._findings]
         return AuditResult(findings, self._check.partition_count, self._check.value_count, companies)
 
     def _take_value(self, partition: bytes, key: bytes, value: bytes) -> None:
@@ -111,7 +111,8 @@ class StoreAudit:
                 self._findings.append(Finding("agent", f"{company_id}/{agent_id}", problem))
 
 
-def _finding_of(problem: Problem) -> Finding:
+def finding_of(problem: Problem) -> Finding:
+    """A problem of the physical rows as a finding."""
     if problem.partition is None:
         return Finding("store", "", problem.text)
     workspace_id = None if problem.partition == IDENTITY_PARTITION else problem.partition.hex()

@@ -1,4 +1,8 @@
-"""The file that holds the key of the verifiers: 32 random bytes as 64 lowercase hexadecimal digits and a line end.
+"""The file that holds the key of the verifiers.
+
+It is one line: 32 random bytes as 64 lowercase hexadecimal digits, a space, 16 check digits. The check digits tell
+a damaged file from another key, which would silently refuse every credential. A file without them is read as well: a
+secret that was made elsewhere has none.
 
 Losing it invalidates every company key; whoever reads it together with the store still learns no company key, but can
 test guesses. It is made once, with mode 0600, and never replaced.
@@ -9,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +22,10 @@ from services.runtime.identifiers import new_secret
 
 ENVIRONMENT_VARIABLE: Final = "WAGGLE_VERIFIER_KEY_FILE"
 
-_CONTENT: Final = re.compile(rb"[0-9a-f]{64}\n?")
+_CONTENT: Final = re.compile(rb"([0-9a-f]{64})(?: ([0-9a-f]{16}))?\n?")
+_CHECK_BYTES: Final = 8
+
+_ADVICE: Final = "restore it from a backup, since a new key would invalidate every credential"
 
 
 class VerifierKeyProblem(Exception):
@@ -34,12 +42,22 @@ def load_verifier_key(path: Path) -> bytes:
         content = path.read_bytes()
     except OSError as error:
         raise VerifierKeyProblem(f"cannot read the verifier key file {path}: {error.strerror}") from error
-    if not _CONTENT.fullmatch(content):
+    found = _CONTENT.fullmatch(content)
+    if found is None:
         raise VerifierKeyProblem(
-            f"the verifier key file {path} must hold exactly {2 * VERIFIER_KEY_BYTES} lowercase hexadecimal digits; "
-            "restore it from a backup, since a new key would invalidate every credential"
+            f"the verifier key file {path} must hold exactly {2 * VERIFIER_KEY_BYTES} lowercase hexadecimal digits, "
+            f"with or without {2 * _CHECK_BYTES} check digits; {_ADVICE}"
         )
-    return bytes.fromhex(content.decode("ascii"))
+    key = bytes.fromhex(found[1].decode("ascii"))
+    if found[2] is not None and content.rstrip(b"\n") != encode_verifier_key(key).rstrip(b"\n"):
+        raise VerifierKeyProblem(f"the verifier key file {path} does not agree with its check digits; {_ADVICE}")
+    return key
+
+
+def encode_verifier_key(key: bytes) -> bytes:
+    """Content of the file of a key."""
+    check = blake2b(key, digest_size=_CHECK_BYTES, person=b"waggle.verifier")
+    return f"{key.hex()} {check.hexdigest()}\n".encode("ascii")
 
 
 def create_verifier_key(path: Path) -> bytes:
@@ -53,7 +71,7 @@ def create_verifier_key(path: Path) -> bytes:
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, key.hex().encode("ascii") + b"\n")
+            os.write(descriptor, encode_verifier_key(key))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

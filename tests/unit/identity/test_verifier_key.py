@@ -46,6 +46,8 @@ def test_a_key_is_never_replaced(tmp_path: Path) -> None:
         b"G0" + b"00" * 31,
         b"AB" * 32,
         b" " + b"00" * 32,
+        b"00" * 32 + b" " + b"00" * 7,
+        b"00" * 32 + b" " + b"00" * 8,
         bytes(32),
     ],
 )
@@ -57,6 +59,28 @@ def test_a_file_that_is_not_one_key_is_refused(tmp_path: Path, content: bytes) -
         load_or_create_verifier_key(path)
     assert str(path) in str(caught.value)
     assert "0000" not in str(caught.value)
+
+
+def test_a_key_without_check_digits_is_read(tmp_path: Path) -> None:
+    """A secret that was made elsewhere is 64 digits and nothing else."""
+    path = tmp_path / "verifier.key"
+    path.write_bytes(b"0f" * 32)
+    assert bytes([15]) * 32 == load_verifier_key(path)
+
+
+def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
+    """No damage of one bit makes another key of the file: it would refuse every credential without saying why."""
+    path = tmp_path / "verifier.key"
+    key = create_verifier_key(path)
+    content = path.read_bytes()
+    for place in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            assert key == load_verifier_key(path)
+        except VerifierKeyProblem:
+            continue
 
 
 def test_a_missing_file_and_directory_are_named(tmp_path: Path) -> None:
