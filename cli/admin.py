@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from cli.certificates import certificates
 from cli.console import fail, out, print_json
 from cli.suite import verifier_key_file
 from services.domain.errors import WaggleError
@@ -24,6 +25,7 @@ from services.storage.directory import open_store
 from services.storage.directory_errors import DirectoryError, DirectoryMissing
 
 app = typer.Typer(no_args_is_help=True, help="Work on a data directory offline, with exclusive access.")
+app.command()(certificates)
 
 DataDirectoryArgument = Annotated[Path, typer.Argument(metavar="DATA_DIR", help="Directory of the store.")]
 

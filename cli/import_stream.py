@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import grpc
 
+from cli.operator_transport import operator_transport
 from services.domain.errors import WaggleError
-from services.runtime.channel import open_channel
 from services.runtime.identifiers import new_uuid
 from services.runtime.status import RpcFailure, error_from_rpc
 from waggle.common.v1 import errors_pb2, scope_pb2
@@ -81,7 +81,7 @@ def run_import(
     metadata = (("authorization", f"Bearer {key}"), ("x-request-id", new_uuid()))
     committed = replayed = 0
     ids: list[str] = []
-    with open_channel(address) as channel:
+    with operator_transport(address).open_channel(address, "memory") as channel:
         stub = import_service_pb2_grpc.ImportServiceStub(channel)
         try:
             for response in stub.ImportCommands(_messages(scope, commands), metadata=metadata):

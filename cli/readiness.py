@@ -11,7 +11,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.runtime.channel import open_channel
-from services.runtime.health import LIVENESS
+from services.runtime.health_names import LIVENESS
 
 PROBE_TIMEOUT_S = 1.0
 # The gateway waits two seconds for a service that is away, and the edge four for the gateway, before they say so.

@@ -24,6 +24,7 @@ from cli.succession import FormerSuiteRemains, succeed_former
 from cli.suite import RUN_DIRECTORY, AlreadyRunning, SuiteLayout, SupervisorLock, plan_layout
 from cli.supervisor import StartFailed, Supervisor
 from services.runtime.http_address import parse_http_address
+from services.runtime.key_material import TLS_VARIABLES
 from services.runtime.logging import configure_logging
 
 DEFAULT_LISTEN = "127.0.0.1:7474"
@@ -66,6 +67,12 @@ def serve(
     # Whatever the processes create holds memory or guards it.
     os.umask(0o077)
     host, port = parse_listen(listen)
+    if any(os.environ.get(name) for name in TLS_VARIABLES):
+        fail(
+            "WAGGLE_TLS_* is for processes that are started one by one, each with its own certificate; those of "
+            "`waggle serve` reach each other over sockets that only you may open. Unset it",
+            2,
+        )
     if not data_dir.is_dir():
         fail(f"{data_dir} is not there; make a store with: waggle admin create-store {data_dir}", EXIT_NO_STORE)
     try:

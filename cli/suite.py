@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.identity import verifier_key
+from services.runtime.main import DRAIN_NOTICE_VARIABLE
 
 VERIFIER_KEY_FILE = "verifier.key"
 SUITE_FILE = "suite.json"
@@ -127,13 +128,18 @@ class SuiteLayout:
         return arguments
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which the processes find each other and the verifier key."""
+        """Return the variables by which the processes find each other and the verifier key, and end without notice."""
         addresses = {
             f"WAGGLE_{process.name.upper()}_ADDRESS": self.address(process)
             for process in PROCESSES
             if process is not GATEWAY or self.edge is not None
         }
-        return {**addresses, verifier_key.ENVIRONMENT_VARIABLE: str(verifier_key_file(self.data_directory))}
+        return {
+            **addresses,
+            verifier_key.ENVIRONMENT_VARIABLE: str(verifier_key_file(self.data_directory)),
+            # They are stopped in such an order that nobody is left who could go elsewhere.
+            DRAIN_NOTICE_VARIABLE: "0",
+        }
 
     def write_suite_file(self) -> None:
         """Leave a note of the addresses in the data directory, for commands that talk gRPC to this suite."""
@@ -210,9 +216,10 @@ def plan_layout(data_directory: Path, host: str, port: int, edge: EdgeLayout | N
         digest = hashlib.sha256(os.fsencode(data_directory)).hexdigest()[:16]
         socket_directory = Path(tempfile.gettempdir()) / f"waggle-{os.getuid()}-{digest}"
         socket_directory.mkdir(mode=0o700, exist_ok=True)
-        status = socket_directory.lstat()
-        if status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise PermissionError(f"{socket_directory} belongs to somebody else or is open to others")
+    # Whoever can write here can put a socket of their own in the place of a service's.
+    status = socket_directory.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PermissionError(f"{socket_directory} belongs to somebody else or is open to others")
     return SuiteLayout(data_directory, socket_directory, host, port, edge)
 
 

@@ -40,11 +40,8 @@ def ensure_certificate(directory: Path, host: str, *, now: datetime.datetime) ->
     names = _names(host)
     if not (key_path.exists() and _is_usable(certificate_path, names, now)):
         key = ec.generate_private_key(ec.SECP256R1())
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        _write(key_path, pem)
-        _write(certificate_path, _self_signed(key, names, now).public_bytes(serialization.Encoding.PEM))
+        write_private(key_path, private_pem(key))
+        write_private(certificate_path, _self_signed(key, names, now).public_bytes(serialization.Encoding.PEM))
     return certificate_path, key_path
 
 
@@ -61,7 +58,7 @@ def _is_usable(path: Path, names: Iterable[str], now: datetime.datetime) -> bool
     except (FileNotFoundError, ValueError, x509.ExtensionNotFound):
         return False
     lasts = certificate.not_valid_after_utc - now > RENEW_BEFORE and certificate.not_valid_before_utc <= now
-    return lasts and set(alternatives) >= {_general_name(name) for name in names}
+    return lasts and set(alternatives) >= {general_name(name) for name in names}
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey, names: Iterable[str], now: datetime.datetime) -> x509.Certificate:
@@ -75,7 +72,7 @@ def _self_signed(key: ec.EllipticCurvePrivateKey, names: Iterable[str], now: dat
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + VALID_FOR)
-        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([general_name(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(identifier, critical=False)
@@ -84,14 +81,27 @@ def _self_signed(key: ec.EllipticCurvePrivateKey, names: Iterable[str], now: dat
     )
 
 
-def _general_name(name: str) -> x509.GeneralName:
+def general_name(name: str) -> x509.GeneralName:
+    """Return a DNS name or an address of IP, whichever the text is."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _write(path: Path, content: bytes) -> None:
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a private key as PEM, without a password."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read, replacing the former one at once.
+
+    Raises:
+        OSError: It cannot be written.
+    """
     # Never half a file under the name, and never one that others could open for a moment.
     draft = path.with_name(f"{path.name}.draft")
     draft.unlink(missing_ok=True)

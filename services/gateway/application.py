@@ -32,6 +32,8 @@ _CODING_THREADS = 2
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+HEALTH_TEMPLATE = "/health"
+
 log = structlog.get_logger()
 
 
@@ -94,6 +96,7 @@ class GatewayApplication:
         self._backends = backends
         self._envelope = envelope
         self._body_timeout_s = body_timeout_s
+        self._is_draining = False
         self._coders = ThreadPoolExecutor(_CODING_THREADS, thread_name_prefix="coder")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,6 +130,10 @@ class GatewayApplication:
             ms=round((time.perf_counter_ns() - started_ns) / 1e6, 3),
         )
 
+    def drain(self) -> None:
+        """Go on answering, but ask clients for other connections, and fail health checks, so that they go elsewhere."""
+        self._is_draining = True
+
     async def close(self) -> None:
         """Close the channels to the services."""
         await self._backends.close()
@@ -141,6 +148,8 @@ class GatewayApplication:
         if isinstance(route, StaticDocument):
             header.check_no_body()
             return Response(200, route.body)
+        if self._is_draining and route.template == HEALTH_TEMPLATE:
+            raise InternalError(INTERNAL_TEXT)
         request = await self._read_request(exchange, match, route, scope["query_string"], receive)
         metadata = [("x-request-id", exchange.request_id)]
         if authorization is not None:
@@ -200,8 +209,7 @@ class GatewayApplication:
             response.headers.append((b"www-authenticate", b"Bearer"))
         return response
 
-    @staticmethod
-    async def _send(send: Send, response: Response, exchange: _Exchange) -> None:
+    async def _send(self, send: Send, response: Response, exchange: _Exchange) -> None:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(response.body)).encode("ascii")),
@@ -209,8 +217,8 @@ class GatewayApplication:
             (b"x-request-id", exchange.request_id.encode("ascii")),
             *response.headers,
         ]
-        if exchange.header.has_body and not exchange.body_is_read:
-            # What follows on this connection is a body that nobody will read as one.
+        if self._is_draining or (exchange.header.has_body and not exchange.body_is_read):
+            # The process is about to leave, or what follows on this connection is a body that nobody will read as one.
             headers.append((b"connection", b"close"))
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})

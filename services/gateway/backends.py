@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from services.gateway.error_envelope import error_from_status
+from services.gateway.settings import service_name
 from services.runtime.transport import PLAIN, Transport
+
+_HEALTH_CHECK: Final = "/grpc.health.v1.Health/Check"
+_REACH_AGAIN_S: Final = 0.5
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -46,7 +50,7 @@ class Backends:
         self._channel_by_package: dict[str, grpc.aio.Channel] = {}
         for package, address in addresses.items():
             if address not in self._channels:
-                self._channels[address] = transport.open_async_channel(address)
+                self._channels[address] = transport.open_async_channel(address, service_name(package))
             self._channel_by_package[package] = self._channels[address]
         self._methods: dict[str, Any] = {}
 
@@ -91,6 +95,29 @@ class Backends:
         headers = await call.trailing_metadata() if wants_metadata else ()
         return Answer(message, {key: value for key, value in headers or () if isinstance(value, str)})
 
+    async def reach_any(self) -> None:
+        """Return once one of the services has answered: then addresses, names and certificates are right."""
+        channels = self._channels.values()
+        while True:
+            checks = [asyncio.ensure_future(_answers(channel)) for channel in channels]
+            try:
+                for check in asyncio.as_completed(checks):
+                    if await check:
+                        return
+            finally:
+                for check in checks:
+                    check.cancel()
+            await asyncio.sleep(_REACH_AGAIN_S)
+
     async def close(self) -> None:
         """Close all channels."""
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+
+
+async def _answers(channel: grpc.aio.Channel) -> bool:
+    check: Any = channel.unary_unary(_HEALTH_CHECK)
+    try:
+        await check(b"", wait_for_ready=True)
+    except grpc.aio.AioRpcError:
+        return False
+    return True

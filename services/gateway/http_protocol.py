@@ -62,11 +62,13 @@ class LingeringTransport:
         """Close after the output is sent; linger first if the client may still be sending."""
         if self.is_closing():
             return
-        if not (self.has_unread_input() and self._transport.can_write_eof()):
+        if not self.has_unread_input():
             self._transport.close()
             return
         self._timer = asyncio.get_running_loop().call_later(self._linger_s, self._transport.abort)
-        self._transport.write_eof()
+        # TLS cannot be closed by half; there the answer's own words ("close", and its length) tell that it has ended.
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
         self._transport.resume_reading()
 
     def discard(self, data: bytes) -> None:

@@ -43,6 +43,11 @@ def address_variable(package: str) -> str:
     return "_".join(package.split(".")[:-1]).upper() + "_ADDRESS"
 
 
+def service_name(package: str) -> str:
+    """Name of the service that has a package: "waggle.memory.v1" -> "memory"."""
+    return package.split(".")[-2]
+
+
 def read_addresses(environment: Mapping[str, str], packages: Iterable[str]) -> dict[str, str]:
     """Read the address of every service package, `host:port` or `unix:/path`.
 

@@ -57,5 +57,5 @@ def open_store_access(registry: Registry, process: Process) -> StoreAccess:
         raise CannotStart(str(error)) from error
     store = GrpcStore(settings.storage_address, transport=process.transport)
     registry.on_close(store.close)
-    registry.ready_when(lambda: bool(store.status().incarnation))
+    registry.ready_when(lambda: bool(store.status().incarnation), of_another=True)
     return StoreAccess(store, key, Authority(key))

@@ -18,6 +18,7 @@ from services.runtime.admission import release_slot, releasing
 from services.runtime.call_context import REQUEST_ID_KEY, bind_call, release_call
 from services.runtime.identifiers import new_uuid
 from services.runtime.logging import get_logger
+from services.runtime.peer import CheckPeer
 from services.runtime.status import (
     DEADLINE_TEXT,
     STATUS_DETAILS_KEY,
@@ -42,12 +43,15 @@ Read = Callable[[Any], Any]
 log = get_logger()
 
 
-def wrap_handlers(service: str, handlers: dict[str, Handler]) -> dict[str, Handler]:
+def wrap_handlers(
+    service: str, handlers: dict[str, Handler], check_peer: CheckPeer | None = None
+) -> dict[str, Handler]:
     """Wrap all methods of one service.
 
     Args:
         service: Full name, for example "waggle.memory.v1.MemoryService".
         handlers: Method name to handler, as generated code registers them.
+        check_peer: Refuses callers before anything of the request is looked at; None to serve whoever connects.
 
     Returns:
         The same names; single requests are validated before the servicer sees them. The messages of a request stream
@@ -57,11 +61,11 @@ def wrap_handlers(service: str, handlers: dict[str, Handler]) -> dict[str, Handl
     wrapped: dict[str, Handler] = {}
     for name, handler in handlers.items():
         checked = not handler.request_streaming and bool(compile_validator(methods[name].input_type).steps)
-        wrapped[name] = _wrap(f"/{service}/{name}", handler, checked)
+        wrapped[name] = _wrap(f"/{service}/{name}", handler, checked, check_peer)
     return wrapped
 
 
-def _wrap(path: str, handler: Handler, checked: bool) -> Handler:
+def _wrap(path: str, handler: Handler, checked: bool, check_peer: CheckPeer | None) -> Handler:
     # Read here and not by gRPC, which answers a request that it cannot read with INTERNAL.
     codec = {"response_serializer": releasing(handler.response_serializer)}
     read_one = cast(Read, handler.request_deserializer)
@@ -71,10 +75,10 @@ def _wrap(path: str, handler: Handler, checked: bool) -> Handler:
         make = (
             grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
         )
-        return make(_streaming(path, behavior, read, checked), **codec)
+        return make(_streaming(path, behavior, read, checked, check_peer), **codec)
     behavior = cast(Behavior, handler.stream_unary if handler.request_streaming else handler.unary_unary)
     make = grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
-    return make(_single(path, behavior, read, checked), **codec)
+    return make(_single(path, behavior, read, checked, check_peer), **codec)
 
 
 def _stream_reader(read_one: Read) -> Read:
@@ -93,11 +97,13 @@ def _read_request(read: Read, raw: Any) -> Any:
         raise InvalidRequest("is not the message that this method takes") from None
 
 
-def _single(path: str, behavior: Behavior, read: Read, checked: bool) -> Behavior:
+def _single(path: str, behavior: Behavior, read: Read, checked: bool, check_peer: CheckPeer | None) -> Behavior:
     def serve(raw: Any, context: grpc.ServicerContext) -> Any:
         started_ns = time.perf_counter_ns()
         request_id = _begin(context)
         try:
+            if check_peer is not None:
+                check_peer(context)
             request = _read_request(read, raw)
             if checked:
                 validate(request)
@@ -114,11 +120,13 @@ def _single(path: str, behavior: Behavior, read: Read, checked: bool) -> Behavio
     return serve
 
 
-def _streaming(path: str, behavior: Behavior, read: Read, checked: bool) -> Behavior:
+def _streaming(path: str, behavior: Behavior, read: Read, checked: bool, check_peer: CheckPeer | None) -> Behavior:
     def serve(raw: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         started_ns = time.perf_counter_ns()
         request_id = _begin(context)
         try:
+            if check_peer is not None:
+                check_peer(context)
             request = _read_request(read, raw)
             if checked:
                 validate(request)

@@ -19,13 +19,17 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, Final
 
 from services.domain.errors import WaggleError
+from services.runtime.health_listener import HealthListener, open_health_listener
 from services.runtime.logging import configure_logging, get_logger
 from services.runtime.server import Registry, RunningServer
+from services.runtime.settings import IntegerVariable, read_settings
 from services.runtime.start_failure import CannotStart, report_cannot_start
-from services.runtime.transport import Transport
+from services.runtime.transport import Transport, read_transport
 
+DRAIN_NOTICE_VARIABLE: Final = "WAGGLE_DRAIN_NOTICE_MS"
 LISTEN_HELP = "unix:/path/to.sock or host:port"
 
 log = get_logger()
@@ -48,6 +52,18 @@ class Process:
     environment: Mapping[str, str]
     flags: argparse.Namespace = field(default_factory=argparse.Namespace)
     transport: Transport = field(default_factory=Transport)
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSettings:
+    """How a process ends that others share their calls among.
+
+    Attributes:
+        notice_ms: From the word that it is about to leave to the end of its service: long enough for callers to hear
+            it. Those that watch the name "calls" do at once; those that ask for health from time to time need longer.
+    """
+
+    notice_ms: Annotated[int, IntegerVariable(DRAIN_NOTICE_VARIABLE, least=0, greatest=60_000)] = 500
 
 
 Build = Callable[[Registry, Process], None]
@@ -85,7 +101,7 @@ def run_process(
     flags = parser.parse_args(arguments)
     configure_logging(name)
     try:
-        return run(Process(name, flags.listen, os.environ, flags))
+        return run(Process(name, flags.listen, os.environ, flags, read_transport(os.environ)))
     except (CannotStart, WaggleError) as error:
         return report_cannot_start(error)
 
@@ -97,26 +113,35 @@ def run_service(
     *,
     description: str,
     add_flags: AddFlags | None = None,
+    gives_notice: bool = True,
 ) -> int:
     """Run a gRPC service until SIGTERM or SIGINT, then drain it; see `run_process`.
 
     Args:
         build: Fills the registry; raises CannotStart (or a WaggleError) with a message for the operator.
+        gives_notice: Other processes take over its calls, so that it goes on for a moment; see `DrainSettings`.
     """
-    return run_process(
-        name, lambda process: _serve(build, process), arguments, description=description, add_flags=add_flags
-    )
+
+    def run(process: Process) -> int:
+        return _serve(build, process, read_settings(DrainSettings, process.environment).notice_ms * gives_notice)
+
+    return run_process(name, run, arguments, description=description, add_flags=add_flags)
 
 
-def _serve(build: Build, process: Process) -> int:
+def _serve(build: Build, process: Process, notice_ms: int) -> int:
     # Signals are noted from the start: one that comes during a slow start must not be lost.
-    stop = threading.Event()
+    stop, hurry = threading.Event(), threading.Event()
+
+    def note_signal(_number: int, _frame: object) -> None:
+        (hurry if stop.is_set() else stop).set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stop.set())
+        signal.signal(number, note_signal)
     registry = Registry()
     try:
         build(registry, process)
         server = RunningServer(registry, process.listen, transport=process.transport)
+        probes = _open_probes(registry, process, server)
     except (CannotStart, WaggleError):
         registry.close()
         raise
@@ -124,6 +149,18 @@ def _serve(build: Build, process: Process) -> int:
     log.info("listening", address=process.listen, **port)
     stop.wait()
     log.info("draining")
+    probes.drain()
+    server.announce_drain()
+    hurry.wait(notice_ms / 1000)
     server.drain()
+    probes.close()
     log.info("stopped")
     return 0
+
+
+def _open_probes(registry: Registry, process: Process, server: RunningServer) -> HealthListener:
+    try:
+        return open_health_listener(process.environment, registry.checks(registry.is_in_service))
+    except CannotStart:
+        server.drain(0)
+        raise

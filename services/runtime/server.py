@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import grpc
@@ -10,8 +10,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from services.runtime.handlers import Handler, wrap_handlers
-from services.runtime.health import HealthServicer
+from services.runtime.health import Check, HealthServicer
 from services.runtime.logging import get_logger
+from services.runtime.peer import CheckPeer, admit_only
 from services.runtime.transport import PLAIN, Transport
 
 THREAD_COUNT = 24
@@ -39,7 +40,11 @@ class Registry:
 
     def __init__(self) -> None:
         self.services: dict[str, dict[str, Handler]] = {}
-        self._checks: list[Callable[[], bool]] = []
+        self._checks: list[Check] = []
+        self._checks_of_others: list[Check] = []
+        self._others_have_answered = False
+        self._reports: dict[str, Check] = {}
+        self._check_peer: CheckPeer | None = None
         self._closers: list[Callable[[], None]] = []
 
     def add(self, add_servicer_to_server: Callable[[Any, Any], None], servicer: object) -> None:
@@ -47,11 +52,24 @@ class Registry:
         collector = _Collector()
         add_servicer_to_server(servicer, collector)
         for service, handlers in collector.handlers.items():
-            self.services[service] = wrap_handlers(service, handlers)
+            self.services[service] = wrap_handlers(service, handlers, self._check_peer)
 
-    def ready_when(self, check: Callable[[], bool]) -> None:
-        """Be ready only while `check` is true. It runs at every health check, so it must be quick; raising is false."""
-        self._checks.append(check)
+    def admit_only(self, peers: Iterable[str]) -> None:
+        """Serve what is added from now on to these services alone, known by their certificates."""
+        self._check_peer = admit_only(peers)
+
+    def ready_when(self, check: Check, *, of_another: bool = False) -> None:
+        """Be ready only while `check` is true. It runs at every health check, so it must be quick; raising is false.
+
+        Args:
+            check: What must hold.
+            of_another: It tells of another process, such as storage; see `is_in_service`.
+        """
+        (self._checks_of_others if of_another else self._checks).append(check)
+
+    def report(self, name: str, check: Check) -> None:
+        """Let the health service answer for one more name, SERVING while `check` is true; raising is false."""
+        self._reports[name] = lambda: _holds([check])
 
     def on_close(self, close: Callable[[], None]) -> None:
         """Run `close` after the last call has ended; later registrations run first."""
@@ -59,11 +77,32 @@ class Registry:
 
     def is_ready(self) -> bool:
         """Run the readiness checks."""
-        try:
-            return all(check() for check in self._checks)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong, the answer is "not ready"
-            log.warning("readiness_check_failed", error=type(error).__name__)
+        return self._is_well() and self._others_answer()
+
+    def is_in_service(self) -> bool:
+        """Whether calls should be sent here: as `is_ready`, but what others do counts only until they did it once.
+
+        A process that has never reached storage is set up wrongly and should get no calls. When storage is away later,
+        it is away for all processes of the service alike: without any of them callers would not even be refused.
+        """
+        return self._is_well() and (self._others_have_answered or self._others_answer())
+
+    def checks(self, readiness: Check) -> dict[str, Check]:
+        """Return what the health service answers for.
+
+        Args:
+            readiness: The state of "": `is_ready` or `is_in_service`.
+        """
+        return {"": readiness, **dict.fromkeys(self.services, readiness), **self._reports}
+
+    def _is_well(self) -> bool:
+        return _holds(self._checks)
+
+    def _others_answer(self) -> bool:
+        if not _holds(self._checks_of_others):
             return False
+        self._others_have_answered = True
+        return True
 
     def close(self) -> None:
         """Run what `on_close` registered; a failure is logged and the rest still runs."""
@@ -72,6 +111,14 @@ class Registry:
                 self._closers.pop()()
             except Exception as error:
                 log.error("close_failed", exc_info=error)
+
+
+def _holds(checks: Iterable[Check]) -> bool:
+    try:
+        return all(check() for check in checks)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong, the answer is "no"
+        log.warning("readiness_check_failed", error=type(error).__name__)
+        return False
 
 
 class RunningServer:
@@ -101,10 +148,9 @@ class RunningServer:
             CannotStart: The address cannot be bound.
         """
         self._registry = registry
-        self._health = HealthServicer(registry.is_ready)
+        self._health = HealthServicer(registry.checks(registry.is_ready))
         self._server = transport.make_server(thread_count)
         for service, handlers in registry.services.items():
-            self._health.know(service)
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
             self._server.add_registered_method_handlers(service, handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -114,8 +160,13 @@ class RunningServer:
         self.port = None if listen.startswith("unix:") else bound
         self._server.start()
 
+    def announce_drain(self) -> None:
+        """Report NOT_SERVING, so that callers go elsewhere, and go on serving."""
+        self._health.drain()
+
     def drain(self, grace_s: float = DRAIN_S) -> None:
         """Stop: report NOT_SERVING, refuse new calls, give running ones `grace_s` seconds, then close everything."""
         self._health.drain()
+        self._health.close()
         self._server.stop(grace_s).wait()
         self._registry.close()

@@ -5,17 +5,25 @@ Whatever holds for every connection stands here: limits, keepalive, reconnection
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
+from services.runtime.health_names import CALLS
+from services.runtime.key_material import KeyMaterial, ReloadedKeyMaterial, read_tls_files
+from services.runtime.peer import server_name
+from services.runtime.renewed_async_channel import RenewedAsyncChannel
+from services.runtime.renewed_channel import RenewedChannel
 from services.runtime.start_failure import CannotStart
 
+_UNIX_PREFIX: Final = "unix:"
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Greatest size of one message in either direction; gRPC's own default of 4 MiB is below documented answers."""
 
@@ -23,8 +31,20 @@ _MESSAGE_LIMITS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
 )
-_CHANNEL_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
+CONNECTION_AGE_MS: Final = 300_000
+"""After this time, more or less a tenth, a server asks its callers to connect anew, so that they find new processes."""
+
+# Calls are spread over all processes behind an address, and none is sent to one that has begun to drain.
+_SERVICE_CONFIG: Final = json.dumps(
+    {"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": CALLS}}
+)
+_CHANNEL_OPTIONS: Final[tuple[tuple[str, int | str], ...]] = (
     *_MESSAGE_LIMITS,
+    ("grpc.service_config", _SERVICE_CONFIG),
+    # Only this process says how it calls, never the name service.
+    ("grpc.service_config_disable_resolution", 1),
+    # A name is looked up again whenever a connection ends, instead of at most every half minute.
+    ("grpc.dns_min_time_between_resolutions_ms", 1_000),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
@@ -47,17 +67,20 @@ _SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
 class Transport:
     """The connections of one process, all alike. Immutable and safe to share between threads.
 
-    Plain text: processes of one suite share a machine or a network that encrypts for them.
-
     Attributes:
         server_interceptors: Around every call that this process serves, the outermost first.
         channel_interceptors: Around every call that it makes.
         async_channel_interceptors: The same for calls made inside an event loop.
+        key_material: Both ends show a certificate of the authority under TLS, and this is that of this process. None
+            for plain text, where processes share a machine or a network that encrypts for them.
+        connection_age_ms: See CONNECTION_AGE_MS. What runs on a connection of that age may take as long as it wants.
     """
 
     server_interceptors: Sequence[grpc.ServerInterceptor] = ()
     channel_interceptors: Sequence[Any] = ()
     async_channel_interceptors: Sequence[grpc.aio.ClientInterceptor] = ()
+    key_material: ReloadedKeyMaterial | None = None
+    connection_age_ms: int = CONNECTION_AGE_MS
 
     def make_server(self, thread_count: int) -> grpc.Server:
         """Return a server that is neither bound nor started.
@@ -68,7 +91,7 @@ class Transport:
         return grpc.server(
             futures.ThreadPoolExecutor(thread_count, thread_name_prefix="rpc"),
             interceptors=list(self.server_interceptors),
-            options=_SERVER_OPTIONS,
+            options=(*_SERVER_OPTIONS, ("grpc.max_connection_age_ms", self.connection_age_ms)),
         )
 
     def bind(self, server: grpc.Server, listen: str) -> int:
@@ -86,30 +109,88 @@ class Transport:
         """
         previous_mask = os.umask(0o077)
         try:
-            return server.add_insecure_port(listen)
+            port = self._add_port(server, listen)
         except RuntimeError as error:
             raise CannotStart(f"cannot listen on {listen}: {error}") from error
         finally:
             os.umask(previous_mask)
+        if listen.startswith(_UNIX_PREFIX):
+            Path(listen.removeprefix(_UNIX_PREFIX)).chmod(0o600)
+        return port
 
-    def open_channel(self, address: str) -> grpc.Channel:
+    def _add_port(self, server: grpc.Server, listen: str) -> int:
+        if self.key_material is None:
+            return server.add_insecure_port(listen)
+        return server.add_secure_port(listen, _server_credentials(self.key_material))
+
+    def open_channel(self, address: str, service: str) -> grpc.Channel:
         """Open a channel that connects on first use.
 
         Args:
-            address: `unix:/path/to.sock` or `host:port`.
+            address: `unix:/path/to.sock`, `host:port`, or any other target of gRPC: `dns:///name:port` and
+                `ipv4:host:port,host:port` stand for several processes, which are called in turn.
+            service: Name of the service there, such as "storage". Under TLS its certificate must say so.
 
         Returns:
             A channel with 64 MiB message limits, keepalive and quick reconnection. The caller closes it.
         """
-        return grpc.intercept_channel(
-            grpc.insecure_channel(address, options=_CHANNEL_OPTIONS), *self.channel_interceptors
+        if self.key_material is None:
+            channel = grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
+        else:
+            channel = RenewedChannel(
+                self.key_material,
+                lambda material: grpc.secure_channel(address, _credentials(material), _secure_options(service)),
+            )
+        return grpc.intercept_channel(channel, *self.channel_interceptors)
+
+    def open_async_channel(self, address: str, service: str) -> grpc.aio.Channel:
+        """Open a channel of the running event loop; see `open_channel`."""
+        interceptors = list(self.async_channel_interceptors)
+        if self.key_material is None:
+            return grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS, interceptors=interceptors)
+        return RenewedAsyncChannel(
+            self.key_material,
+            lambda material: grpc.aio.secure_channel(
+                address, _credentials(material), _secure_options(service), interceptors=interceptors
+            ),
         )
 
-    def open_async_channel(self, address: str) -> grpc.aio.Channel:
-        """Open a channel of the running event loop; see `open_channel`."""
-        return grpc.aio.insecure_channel(
-            address, options=_CHANNEL_OPTIONS, interceptors=list(self.async_channel_interceptors)
-        )
+
+def read_transport(environment: Mapping[str, str]) -> Transport:
+    """Return the transport that the environment asks for: mutual TLS when it names the files, else plain text.
+
+    Raises:
+        CannotStart: One of the variables is missing, or the files cannot be used.
+    """
+    files = read_tls_files(environment)
+    return Transport() if files is None else Transport(key_material=ReloadedKeyMaterial(files))
+
+
+def _secure_options(service: str) -> Sequence[tuple[str, int | str]]:
+    return (*_CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", server_name(service)))
+
+
+def _credentials(material: KeyMaterial) -> grpc.ChannelCredentials:
+    return grpc.ssl_channel_credentials(material.authority, material.key, material.certificate)
+
+
+def _server_credentials(key_material: ReloadedKeyMaterial) -> grpc.ServerCredentials:
+    """Credentials that ask for the present key material at every handshake."""
+    served = key_material.current()
+
+    def fetch() -> Any:
+        nonlocal served
+        present = key_material.current()
+        if present is served:
+            return None  # which means: as before
+        served = present
+        return _server_configuration(present)
+
+    return grpc.dynamic_ssl_server_credentials(_server_configuration(served), fetch, require_client_authentication=True)
+
+
+def _server_configuration(material: KeyMaterial) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(material.key, material.certificate)], material.authority)
 
 
 PLAIN: Final = Transport()

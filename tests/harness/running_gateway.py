@@ -107,6 +107,8 @@ class _Handler(grpc.GenericRpcHandler):
         self._serve = serve
 
     def service(self, call: grpc.HandlerCallDetails) -> Any:
+        if call.method.startswith("/grpc.health."):
+            return None  # a backend without a health service is taken to be well
         return grpc.unary_unary_rpc_method_handler(lambda data, context: self._serve(call.method, data, context))
 
 

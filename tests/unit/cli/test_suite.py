@@ -30,19 +30,20 @@ def test_a_path_too_long_for_a_socket_moves_the_sockets(tmp_path: Path, monkeypa
 
 
 def test_a_directory_that_somebody_else_can_enter_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A socket directory in a shared place must not have been prepared by another user."""
+    """A socket directory must not have been prepared by another user, in a shared place or in the data directory."""
     short = tmp_path / "t"
     short.mkdir()
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(short))
     deep = tmp_path / ("d" * 90)
     deep.mkdir()
-    plan_layout(deep, "127.0.0.1", 7474).socket_directory.chmod(0o777)
-    with pytest.raises(PermissionError):
-        plan_layout(deep, "127.0.0.1", 7474)
+    for data_directory in (deep, short):
+        plan_layout(data_directory, "127.0.0.1", 7474).socket_directory.chmod(0o777)
+        with pytest.raises(PermissionError):
+            plan_layout(data_directory, "127.0.0.1", 7474)
 
 
 def test_every_service_learns_where_the_others_are(tmp_path: Path) -> None:
-    """The environment names each service but the gateway, and the verifier key."""
+    """The environment names each service but the gateway, and the verifier key, and wants no notice before an end."""
     environment = plan_layout(tmp_path, "127.0.0.1", 7474).environment()
     assert {
         "WAGGLE_STORAGE_ADDRESS",
@@ -51,6 +52,7 @@ def test_every_service_learns_where_the_others_are(tmp_path: Path) -> None:
         "WAGGLE_RETRIEVAL_ADDRESS",
         "WAGGLE_CONSOLIDATION_ADDRESS",
         "WAGGLE_VERIFIER_KEY_FILE",
+        "WAGGLE_DRAIN_NOTICE_MS",
     } == set(environment)
 
 
