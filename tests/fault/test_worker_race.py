@@ -112,7 +112,7 @@ def check_job(api: Api, job_id: str, pair: list[dict[str, Any]]) -> tuple[str, s
 
 # How many requests are admitted at once decides whether workers meet at the server's door or at its commits.
 RACES = [
-    pytest.param(8, 25, NO_BUSY_SLOTS, id="quick"),
+    pytest.param(6, 20, NO_BUSY_SLOTS, id="quick"),
     pytest.param(32, 100, NO_BUSY_SLOTS, id="whole", marks=pytest.mark.deep),
     pytest.param(32, 100, {}, id="whole, with two slots", marks=pytest.mark.deep),
 ]

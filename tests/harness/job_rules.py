@@ -54,11 +54,6 @@ def _reference(at: str) -> Rules:
     return {f"{at}.record_id": replace(UUID, good=()), f"{at}.revision": replace(REVISION, good=(1,))}
 
 
-def _again(rules: Rules) -> Rules:
-    """Rules of members that another command has too: the edges, and enough of the rest to see that they are checked."""
-    return {path: replace(rule, good=rule.good[1:2], bad=rule.bad[:2]) for path, rule in rules.items()}
-
-
 _STEP = {"idempotency_key": NAME, "operation.job_id": UUID, "operation.expected_revision": REVISION}
 _FENCE = {"operation.fence": UUID}
 _TOLD = {"operation.evidence_ref": REFERENCE}
@@ -67,7 +62,7 @@ _BAD_MODELS: tuple[Any, ...] = ("m", 1, [], {}, {**MODEL, "more": 1}, {"provider
 
 JOB_RULES: dict[str, Rules] = {
     "job-create": {
-        **_again({"idempotency_key": NAME}),
+        "idempotency_key": NAME,
         f"{_SPEC}.sources": _manifest(),
         f"{_SPEC}.sources[0].record_id": UUID,
         f"{_SPEC}.sources[0].revision": REVISION,
@@ -86,9 +81,10 @@ JOB_RULES: dict[str, Rules] = {
         **{f"{_SPEC}.extractor.model.{name}": NAME for name in MODEL},
     },
     "job-claim": {**_STEP, "operation.worker_id": NAME},
-    "job-renew": {**_again(_STEP), **_FENCE},
+    "job-renew": {**_STEP, **_FENCE},
     "job-publish": {
-        **_again({**_STEP, **_FENCE}),
+        **_STEP,
+        **_FENCE,
         "operation.assertions": Rule(([],), ("x", 1, {}, [1], [None], [{}])),
         **_reference(f"{_FOUND}.source"),
         **_reference(f"{_FOUND}.target"),
@@ -103,13 +99,18 @@ JOB_RULES: dict[str, Rules] = {
         **_TOLD,
     },
     "job-fail": {
-        **_again({**_STEP, **_FENCE, **_usage("operation.usage"), **_TOLD}),
+        **_STEP,
+        **_FENCE,
+        **_usage("operation.usage"),
+        **_TOLD,
         "operation.usage": _whole_usage(may_be_unknown=True),
     },
-    "job-recover": _again({**_STEP, **_TOLD}),
-    "job-cancel": _again({**_STEP, **_TOLD}),
+    "job-recover": {**_STEP, **_TOLD},
+    "job-cancel": {**_STEP, **_TOLD},
     "job-reconcile": {
-        **_again({**_STEP, **_usage("operation.usage"), **_TOLD}),
+        **_STEP,
+        **_usage("operation.usage"),
+        **_TOLD,
         "operation.attempt_number": integer(1, 32),
         "operation.usage": _whole_usage(may_be_unknown=False),
     },
@@ -123,3 +124,13 @@ JOB_RULES: dict[str, Rules] = {
     },
     "job-context": {"job_id": UUID, "expected_revision": REVISION, "fence": UUID},
 }
+
+
+REPEATED = frozenset(
+    (name, path)
+    for name, rules in JOB_RULES.items()
+    for path, rule in rules.items()
+    for earlier in list(JOB_RULES)[: list(JOB_RULES).index(name)]
+    if JOB_RULES[earlier].get(path) == rule
+)
+"""Route and member, where an earlier route of the table has the same member: of use in longer runs only."""

@@ -15,7 +15,7 @@ from tests.harness.api import Api
 from tests.harness.both_ways import BothWays, Outcome
 from tests.harness.documented_jobs import EVERY, EVERY_SCOPED
 from tests.harness.documented_requests import Documented, Known, by_name, make_known
-from tests.harness.job_rules import JOB_RULES, Rules
+from tests.harness.job_rules import JOB_RULES, REPEATED, Rules
 from tests.harness.member_rules import (
     DIMENSIONS,
     EVENT_TIME,
@@ -275,8 +275,12 @@ SCOPE_RULES: Rules = {
     "scope.agent_id": NAME,
     "scope.visibility": words("private", "shared"),
 }
-MEMBERS = [(BY_NAME[name], path) for name, rules in TABLE.items() for path in rules]
-MEMBERS += [(BY_NAME[name], path) for name in ("query", "semantic", "job-claim") for path in SCOPE_RULES]
+MEMBERS = [
+    pytest.param(BY_NAME[name], path, marks=[pytest.mark.deep] if (name, path) in REPEATED else [])
+    for name, rules in TABLE.items()
+    for path in rules
+]
+MEMBERS += [pytest.param(BY_NAME[name], path) for name in ("query", "semantic", "job-claim") for path in SCOPE_RULES]
 POSTS = [route for route in EVERY if route.body is not None]
 
 
