@@ -46,7 +46,9 @@ class Follower:
         self.after = through
 
 
-@pytest.mark.parametrize("point", STORAGE_POINTS)
+@pytest.mark.parametrize(
+    "point", ["storage.after_sync", *(pytest.param(point, marks=pytest.mark.deep) for point in STORAGE_POINTS[:2])]
+)
 def test_each_change_once_and_in_order(tmp_path: Path, point: str) -> None:
     """Two keys a commit, from six writers at once, through kills at one step of the commit: none lost, none by half."""
     directory = tmp_path / "data"

@@ -46,7 +46,10 @@ class ClockedSuite:
         clock: The host's clock: `ms` is the present.
         store: The store, as a test can act on it; see `InterposedStore`.
         url: Of the gateway.
+        verify: What httpx is told about certificates.
     """
+
+    verify = True
 
     def __init__(self, address: str, key_file: Path) -> None:
         self._address = address

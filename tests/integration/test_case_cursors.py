@@ -15,6 +15,8 @@ from tests.harness.api import Api
 from tests.harness.bulk import import_deletions, import_records
 from tests.harness.suite import Suite
 
+pytestmark = pytest.mark.both_entrances(edge_in_depth=True)
+
 Json = dict[str, Any]
 ZERO, LAST = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 

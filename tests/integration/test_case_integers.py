@@ -15,7 +15,7 @@ from tests.harness.documented_requests import ABSENT
 from tests.harness.suite import Suite
 from tests.harness.untouched import untouched
 
-pytestmark = pytest.mark.usefixtures("left_sound")
+pytestmark = [pytest.mark.usefixtures("left_sound"), pytest.mark.both_entrances(edge_in_depth=True)]
 
 U64_MAX = 2**64 - 1
 I64_MAX = 2**63 - 1

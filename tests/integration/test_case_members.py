@@ -17,6 +17,8 @@ from tests.harness.raw_http import RawConnection, request_bytes
 from tests.harness.suite import Suite
 from tests.harness.untouched import untouched
 
+pytestmark = pytest.mark.both_entrances(edge_in_depth=True)
+
 POSTS = [route for route in SCOPED if route.method == "POST"]
 SNAKE = re.compile(r'"([a-z]+)_([a-z]+)')
 CLIENT_CHOICES = {
@@ -158,7 +160,7 @@ def test_two_credentials_are_none(suite: Suite, settled: Known, names: tuple[str
     bodies = [(route.path, body_text(route, settled).encode()) for route in MEMORY if route.is_write]
     with untouched(suite, settled.scope):
         for path, body in bodies:
-            with RawConnection(suite.port) as connection:
+            with RawConnection(suite.door) as connection:
                 connection.send(request_bytes("POST", f"/api/v1/{path}", body, headers=headers))
                 response = connection.receive()
             assert (401, "unauthorized") == (response.status, response.code)

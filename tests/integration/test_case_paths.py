@@ -15,7 +15,7 @@ from tests.harness.bulk import import_records, import_relations, space_json
 from tests.harness.suite import Suite
 from tests.harness.untouched import untouched
 
-pytestmark = pytest.mark.usefixtures("left_sound")
+pytestmark = [pytest.mark.usefixtures("left_sound"), pytest.mark.both_entrances(edge_in_depth=True)]
 
 Json = dict[str, Any]
 PROFILES = ["typed_path_balanced_v1", "typed_path_entity_v1", "typed_path_temporal_v1", "typed_path_evidence_v1"]

@@ -16,7 +16,7 @@ from tests.harness.documented_requests import WRITES, Documented, Known, by_name
 from tests.harness.suite import EVERY_SCOPE, Suite
 from tests.harness.untouched import untouched
 
-pytestmark = pytest.mark.usefixtures("left_sound")
+pytestmark = [pytest.mark.usefixtures("left_sound"), pytest.mark.both_entrances(edge_in_depth=True)]
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 Json = dict[str, Any]

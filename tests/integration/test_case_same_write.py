@@ -123,7 +123,9 @@ def test_many_commands_under_one_key_have_one_winner(armed_suite: Suite, api: Ap
     verdict.check_ordinary(armed_suite, api.scope)
 
 
-@pytest.mark.parametrize("name", ["memory", "relation", "job"])
+@pytest.mark.parametrize(
+    "name", ["memory", *(pytest.param(name, marks=pytest.mark.deep) for name in ("relation", "job"))]
+)
 def test_equal_commands_under_many_keys_are_many(armed_suite: Suite, api: Api, name: str) -> None:
     """Nothing is merged by content."""
     family = FAMILIES[name]

@@ -99,7 +99,7 @@ def test_what_is_no_request_at_all(talkative: Suite) -> None:
         f"GET /{MARK} HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer qdb1_{MARK}\r\n\r\n".encode(),
         f"POST /api/v1/memory/query HTTP/1.1\r\nHost: g\r\nAuthorization: {MARK}\r\nContent-Length: x\r\n\r\n".encode(),
     ):
-        with RawConnection(talkative.port) as connection:
+        with RawConnection(talkative.door) as connection:
             connection.send(data)
             response = connection.receive()
         assert response.status in (400, 404)

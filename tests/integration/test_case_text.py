@@ -11,7 +11,7 @@ from tests.harness.api import Api
 from tests.harness.both_ways import BothWays, Outcome
 from tests.harness.untouched import untouched
 
-pytestmark = pytest.mark.usefixtures("left_sound")
+pytestmark = [pytest.mark.usefixtures("left_sound"), pytest.mark.both_entrances(edge_in_depth=True)]
 
 SILENT = ["!!!", "\u200b\ufe0f", "\N{WOMAN}\u200d\N{WOMAN}\u200d\N{GIRL}"]
 SPOKEN = ["a bee", "the hive moved", "bee keeper", "southern field", "a queen"]

@@ -15,7 +15,7 @@ from tests.harness.bulk import import_records, space_json
 from tests.harness.suite import Suite
 from tests.harness.untouched import untouched
 
-pytestmark = pytest.mark.usefixtures("left_sound")
+pytestmark = [pytest.mark.usefixtures("left_sound"), pytest.mark.both_entrances(edge_in_depth=True)]
 
 # As JSON text, because no client library would send them all; the number at fault, if it is one.
 REFUSED = {
