@@ -1,4 +1,4 @@
-"""Channels of commands and tests, which are no process of a suite. A service opens those of its `Transport`."""
+"""Channels of probes and tests, which are no process of a suite. A service opens those of its `Transport`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from services.runtime.transport import PLAIN
 
 
 def open_channel(address: str) -> grpc.Channel:
-    """Open a channel that connects on first use; see `Transport.open_channel`. The caller closes it."""
-    return PLAIN.open_channel(address, "")  # nobody shows a name in plain text
+    """Open a plain channel to whatever service listens there; see `Transport.open_channel`. The caller closes it."""
+    return PLAIN.open_channel(address, "")

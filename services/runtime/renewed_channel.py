@@ -23,7 +23,7 @@ class RenewedChannel(grpc.Channel):
     """
 
     def __init__(self, material: ReloadedKeyMaterial, open_channel: Callable[[KeyMaterial], grpc.Channel]) -> None:
-        self._succession: _Succession = ChannelSuccession(material, open_channel, grpc.Channel.close)
+        self._succession: _Succession = ChannelSuccession(material, open_channel, _close)
 
     def __enter__(self) -> RenewedChannel:
         return self
@@ -59,6 +59,10 @@ class RenewedChannel(grpc.Channel):
         """Close the channels; calls that run are cancelled."""
         for channel in self._succession.leave():
             channel.close()
+
+
+def _close(channel: grpc.Channel) -> None:
+    channel.close()
 
 
 class _Method:

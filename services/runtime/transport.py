@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 
 from services.runtime.health_names import CALLS
+from services.runtime.invariant import invariant
 from services.runtime.key_material import KeyMaterial, ReloadedKeyMaterial, read_tls_files
 from services.runtime.peer import server_name
 from services.runtime.renewed_async_channel import RenewedAsyncChannel
@@ -34,13 +35,13 @@ _MESSAGE_LIMITS: Final = (
 CONNECTION_AGE_MS: Final = 300_000
 """After this time, more or less a tenth, a server asks its callers to connect anew, so that they find new processes."""
 
-# Calls are spread over all processes behind an address, and none is sent to one that has begun to drain.
-_SERVICE_CONFIG: Final = json.dumps(
-    {"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": CALLS}}
-)
+# Calls are spread over all processes behind an address.
+_SPREAD: Final[dict[str, object]] = {"loadBalancingConfig": [{"round_robin": {}}]}
+_SERVICE_CONFIG: Final = json.dumps(_SPREAD)
+# None is sent to a process that has begun to drain.
+_WATCHING_SERVICE_CONFIG: Final = json.dumps({**_SPREAD, "healthCheckConfig": {"serviceName": CALLS}})
 _CHANNEL_OPTIONS: Final[tuple[tuple[str, int | str], ...]] = (
     *_MESSAGE_LIMITS,
-    ("grpc.service_config", _SERVICE_CONFIG),
     # Only this process says how it calls, never the name service.
     ("grpc.service_config_disable_resolution", 1),
     # A name is looked up again whenever a connection ends, instead of at most every half minute.
@@ -129,13 +130,14 @@ class Transport:
         Args:
             address: `unix:/path/to.sock`, `host:port`, or any other target of gRPC: `dns:///name:port` and
                 `ipv4:host:port,host:port` stand for several processes, which are called in turn.
-            service: Name of the service there, such as "storage". Under TLS its certificate must say so.
+            service: Name of the service there, such as "storage". Under TLS its certificate must say so. Empty in plain
+                text for whoever answers, also while it drains: for probes.
 
         Returns:
             A channel with 64 MiB message limits, keepalive and quick reconnection. The caller closes it.
         """
         if self.key_material is None:
-            channel = grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
+            channel = grpc.insecure_channel(address, options=_options(service))
         else:
             channel = RenewedChannel(
                 self.key_material,
@@ -147,7 +149,7 @@ class Transport:
         """Open a channel of the running event loop; see `open_channel`."""
         interceptors = list(self.async_channel_interceptors)
         if self.key_material is None:
-            return grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS, interceptors=interceptors)
+            return grpc.aio.insecure_channel(address, options=_options(service), interceptors=interceptors)
         return RenewedAsyncChannel(
             self.key_material,
             lambda material: grpc.aio.secure_channel(
@@ -166,8 +168,13 @@ def read_transport(environment: Mapping[str, str]) -> Transport:
     return Transport() if files is None else Transport(key_material=ReloadedKeyMaterial(files))
 
 
+def _options(service: str) -> Sequence[tuple[str, int | str]]:
+    return (*_CHANNEL_OPTIONS, ("grpc.service_config", _WATCHING_SERVICE_CONFIG if service else _SERVICE_CONFIG))
+
+
 def _secure_options(service: str) -> Sequence[tuple[str, int | str]]:
-    return (*_CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", server_name(service)))
+    invariant(service, "under TLS a channel names the service that it leads to")
+    return (*_options(service), ("grpc.ssl_target_name_override", server_name(service)))
 
 
 def _credentials(material: KeyMaterial) -> grpc.ChannelCredentials:

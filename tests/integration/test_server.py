@@ -118,7 +118,7 @@ def test_answers_travel(running: Running) -> None:
 
 def test_the_socket_is_private(running: Running, tmp_path: Path) -> None:
     """Only the owner may connect."""
-    assert 0 == stat.S_IMODE((tmp_path / "s.sock").stat().st_mode) & 0o077
+    assert 0o600 == stat.S_IMODE((tmp_path / "s.sock").stat().st_mode)
 
 
 def test_a_typed_error_arrives_typed(running: Running) -> None:
