@@ -54,7 +54,8 @@ class _Waiting(NamedTuple):
 
 
 class _Chore(NamedTuple):
-    build: BuildOperations
+    build: BuildOperations | None
+    """None to write nothing but the clock, whatever the room."""
     answer: queue.SimpleQueue[_Outcome]
 
 
@@ -140,6 +141,17 @@ class Committer:
         """
         self._answered(_Chore(build, queue.SimpleQueue()))
 
+    def probe(self) -> None:
+        """Write the clock, room or not, to learn whether the engine still writes.
+
+        An engine whose background work has failed tells so with the next batch only, and while there is no room none
+        comes.
+
+        Raises:
+            StorageUnavailable: It does not; the store has to be opened again.
+        """
+        self._answered(_Chore(None, queue.SimpleQueue()))
+
     def _answered(self, item: _Waiting | _Chore) -> int:
         with self._lock:
             if self._closed:
@@ -221,7 +233,10 @@ class Committer:
             outcome = StorageUnavailable("whether it was written is unknown")
         chore.answer.put(outcome)
 
-    def _do_chore(self, build: BuildOperations) -> StorageFull | StorageInconsistency | None:
+    def _do_chore(self, build: BuildOperations | None) -> StorageFull | StorageInconsistency | None:
+        if build is None:
+            self._write(self._meta._replace(clock_ms=self._clock.now_ms()), [])
+            return None
         snapshot = self._engine.snapshot()
         try:
             self._check_ownership(unpack_meta(snapshot.get(META_KEY) or b""))

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-SLICE_BYTES_MAX: Final = 64 * 1024 * 1024
+SLICE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A merge takes a slice with all tables that reach over its ends; it must stay below what the engine keeps free."""
+ROUND_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What is merged in one go before others get their turn: about a second's work."""
 _BOUND_BYTES: Final = 1 + 32 + 16
 # Tags are ASCII letters.
 _FIRST: Final = 0x40 << 8 * (_BOUND_BYTES - 1)
@@ -44,16 +47,22 @@ class CompactionSchedule:
         return now_ms - last_commit_ms >= self.idle_ms or waited_ms >= 2 * self.interval_ms
 
 
-def plan_slices(
-    stored_bytes: Callable[[bytes, bytes], int], slice_bytes_max: int = SLICE_BYTES_MAX
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield ranges that together cover all keys of a store, in key order, each small enough to be done in a moment.
+class Slice(NamedTuple):
+    """A range of keys, and about how many bytes lie in it."""
 
-    Ranges that hold nothing are left out. Sizes are asked for when a range is come to.
+    start: bytes
+    end: bytes
+    stored_bytes: int
+
+
+def plan_slices(stored_bytes: Callable[[bytes, bytes], int], slice_bytes_max: int = SLICE_BYTES_MAX) -> Iterator[Slice]:
+    """Yield slices that together cover all keys of a store, in key order, each small enough to be done in a moment.
+
+    What holds nothing is left out. Sizes are asked for when a slice is come to.
 
     Args:
         stored_bytes: How many bytes lie in [start, end).
-        slice_bytes_max: Greatest size of a range, unless its keys differ only behind their first 49 bytes.
+        slice_bytes_max: Greatest size of a slice, unless its keys differ only behind their first 49 bytes.
     """
     waiting = [(_FIRST, _END)]
     while waiting:
@@ -63,7 +72,7 @@ def plan_slices(
         if not size:
             continue
         if size <= slice_bytes_max or end - first == 1:
-            yield start_key, end_key
+            yield Slice(start_key, end_key, size)
             continue
         middle = (first + end) // 2
         waiting += [(middle, end), (first, middle)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -275,9 +275,10 @@ class LocalStore:
             elif not opening.committer.has_failed:
                 opening.snapshots.expire()
                 self._record_sequence(opening)
+                self._probe(opening)
                 self._upkeep.run(
                     self._clock.now_ms(),
-                    has_room=self._refusal(opening) is None,
+                    has_room=lambda: self._refusal(opening) is None,
                     must_stop=lambda: self._is_ending or opening.committer.has_failed,
                 )
             else:
@@ -322,6 +323,12 @@ class LocalStore:
             get_logger().error("reopen_failed", place=self._volume.description, cause=str(error))
         else:
             get_logger().warning("reopened", place=self._volume.description, incarnation=self._opening.incarnation)
+
+    def _probe(self, opening: Opening) -> None:
+        if self._guard.is_probe_due(opening.engine, self._clock.now_ms()):
+            # A failure has been told to the committer, which wakes this thread to open the store again.
+            with suppress(StorageUnavailable):
+                opening.committer.probe()
 
     def _record_sequence(self, opening: Opening) -> None:
         try:

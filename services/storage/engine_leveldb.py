@@ -45,8 +45,11 @@ _WRITE_BUFFER_VOLUME_SHARE: Final = 256
 _TABLE_BYTES_MIN: Final = _MEBIBYTE
 _TABLE_BYTES_MAX: Final = 2 * _MEBIBYTE
 _TABLE_VOLUME_SHARE: Final = 512
-# LevelDB widens a merge of one table as long as all that goes into it is below this many tables' worth.
-_MERGED_TABLES_MAX: Final = 25
+# LevelDB widens a merge of one table to at most 25 tables' worth, and a table lies over at most 10 of the next level; a
+# merge that we ask for has one such table at each end.
+_MERGED_TABLES_MAX: Final = 32
+# About what an entry takes in memory beside its key and value.
+_ENTRY_BYTES: Final = 32
 # The manifest, its successor, and the remainders of blocks.
 _SMALL_FILES_BYTES: Final = 256 * 1024
 _KEY_END: Final = b"\xff" * 2048
@@ -124,6 +127,8 @@ class LevelDBEngine:
         self._snapshots: set[_LevelDBSnapshot] = set()
         self._closed = False
         self._write_failure: str | None = None
+        self._filled_bytes = 0
+        self._flushed_bytes = 0
 
     @property
     def name(self) -> str:
@@ -154,11 +159,15 @@ class LevelDBEngine:
             # Not used as a context manager: that would write a half-built batch when an operation raises.
             batch = self._database.write_batch(sync=True)
             put, delete = batch.put, batch.delete
+            batch_bytes = 0
             for key, value in operations:
+                batch_bytes += len(key) + _ENTRY_BYTES
                 if value is None:
                     delete(key)
                 else:
                     put(key, value)
+                    batch_bytes += len(value)
+            self._note_batch(batch_bytes)
             try:
                 batch.write()
             except plyvel.Error as error:
@@ -168,10 +177,12 @@ class LevelDBEngine:
     def working_bytes(self) -> int:
         """Bytes that flushes and merges may take at present; 0 when closed.
 
-        A merge of level 0 takes at most what lies in levels 0 and 1, one of a deeper level at most 25 tables, and
+        A merge of level 0 takes at most what lies in levels 0 and 1, one of a deeper level at most 32 tables, and
         none takes more than all tables. What is in memory now, in one buffer that is being flushed and one that is
-        being filled, comes on top: once as tables, once more when those are merged.
+        being filled, comes on top: once as tables, once more when those are merged. A batch goes into a buffer whole,
+        so that large ones make large buffers.
         """
+        in_memory = max(self._filled_bytes + self._flushed_bytes, 2 * self._sizes.write_buffer_bytes)
         with self._lock:
             if self._closed:
                 return 0
@@ -180,7 +191,13 @@ class LevelDBEngine:
         # Levels are told in whole MiB.
         upper = sum((int(size) + 1) * _MEBIBYTE for _, size in _LEVEL_SIZES.findall(statistics))
         merge = min(stored, max(upper, _MERGED_TABLES_MAX * self._sizes.table_bytes))
-        return merge + 4 * self._sizes.write_buffer_bytes + _SMALL_FILES_BYTES
+        return merge + 2 * in_memory + _SMALL_FILES_BYTES
+
+    def _note_batch(self, batch_bytes: int) -> None:
+        """Follow how LevelDB fills its buffers: a full one is put aside to be flushed when the next batch comes."""
+        if self._filled_bytes > self._sizes.write_buffer_bytes:
+            self._flushed_bytes, self._filled_bytes = self._filled_bytes, 0
+        self._filled_bytes += batch_bytes
 
     def recovery_bytes(self) -> int:
         """Bytes that opening again may take: the logs once more as tables, and a manifest. Only looks at sizes."""

@@ -19,6 +19,7 @@ _MEBIBYTE: Final = 1024 * 1024
 FREE_BYTES_MIN_DEFAULT: Final = 64 * _MEBIBYTE
 _FREE_BYTES_FLOOR: Final = 4 * _MEBIBYTE
 WRITE_COPIES: Final = 3
+PROBE_INTERVAL_MS: Final = 10_000
 REFUSAL_TEXT: Final = (
     "the store's disk is nearly full, so nothing was written; reads go on. "
     "Send the same command with the same idempotency key again later"
@@ -60,6 +61,7 @@ class FreeSpaceGuard:
         self._volume = volume
         self._configured = configured
         self._is_refusing = False
+        self._last_probe_ms = 0
 
     def check(self, engine: Engine, write_bytes: int) -> StorageFull | None:
         """Return the refusal of a write, None when there is room for it.
@@ -87,6 +89,21 @@ class FreeSpaceGuard:
         """
         space = self._volume.disk_space()
         return space is None or space.free >= engine.recovery_bytes()
+
+    def is_probe_due(self, engine: Engine, now_ms: int) -> bool:
+        """Whether the engine should be asked if it still writes: every ten seconds while everything is refused.
+
+        The room that is missing may be held by what a failed merge has left. A disk without any room is left alone.
+
+        Args:
+            engine: The engine.
+            now_ms: The store's clock.
+        """
+        space = self._volume.disk_space()
+        if not self._is_refusing or space is None or now_ms - self._last_probe_ms < PROBE_INTERVAL_MS:
+            return False
+        self._last_probe_ms = now_ms
+        return space.free >= engine.recovery_bytes() + _MEBIBYTE
 
     def _note(self, space: DiskSpace, reserve: int) -> None:
         is_refused = not has_room(space, reserve, 0)

@@ -8,7 +8,7 @@ from typing import Final
 
 from services.domain.errors import StorageFull, StorageInconsistency
 from services.runtime.logging import get_logger
-from services.storage.compaction import CompactionSchedule, plan_slices
+from services.storage.compaction import ROUND_BYTES_MAX, CompactionSchedule, Slice, plan_slices
 from services.storage.engine import EngineError, EngineSnapshot, Operation
 from services.storage.errors import StorageUnavailable
 from services.storage.layout import DATA_OFFSET, head_range, unpack_head
@@ -55,14 +55,14 @@ class Upkeep:
         self._last_pass_ms = now_ms
         self._compacted_sequence = self._seen_sequence = opening.committer.sequence
         self._last_commit_ms = now_ms
-        self._slices: Iterator[tuple[bytes, bytes]] | None = None
+        self._slices: Iterator[Slice] | None = None
 
-    def run(self, now_ms: int, *, has_room: bool, must_stop: Callable[[], bool]) -> None:
+    def run(self, now_ms: int, *, has_room: Callable[[], bool], must_stop: Callable[[], bool]) -> None:
         """Do what is due now, for a second or so.
 
         Args:
             now_ms: The store's clock.
-            has_room: Writes are accepted; without room nothing is begun.
+            has_room: Whether writes are accepted; without room nothing is begun.
             must_stop: Asked between steps.
         """
         sequence = self._opening.committer.sequence
@@ -70,11 +70,11 @@ class Upkeep:
             self._seen_sequence, self._last_commit_ms = sequence, now_ms
         if self._options.change_retention_ms:
             self._history.note(now_ms, sequence)
-        if not has_room:
+        if not has_room():
             return
         try:
             self._forget(now_ms, must_stop)
-            self._compact(now_ms)
+            self._compact(now_ms, lambda: must_stop() or not has_room())
         except (EngineError, StorageUnavailable, StorageFull) as error:
             # The store is being closed or opened again, or has become full: the next round goes on.
             get_logger().info("upkeep_interrupted", cause=str(error))
@@ -133,8 +133,8 @@ class Upkeep:
             snapshot.close()
         return found
 
-    def _compact(self, now_ms: int) -> None:
-        """One slice of a pass: a pass that was begun goes on, with pauses for whoever waits, until it is done."""
+    def _compact(self, now_ms: int, must_stop: Callable[[], bool]) -> None:
+        """Go on with a pass, or begin one that is due, for as long as others can wait."""
         if self._slices is None:
             if not self._options.compaction.is_due(
                 now_ms,
@@ -146,10 +146,13 @@ class Upkeep:
             get_logger().info("compaction_begun")
             self._compacted_sequence = self._seen_sequence
             self._slices = plan_slices(self._opening.engine.stored_bytes)
-        bounds = next(self._slices, None)
-        if bounds is not None:
-            self._opening.engine.compact(*bounds)
-            return
-        self._slices = None
-        self._last_pass_ms = now_ms
-        get_logger().info("compaction_done")
+        merged_bytes = 0
+        while merged_bytes < ROUND_BYTES_MAX and not must_stop():
+            piece = next(self._slices, None)
+            if piece is None:
+                self._slices = None
+                self._last_pass_ms = now_ms
+                get_logger().info("compaction_done")
+                return
+            self._opening.engine.compact(piece.start, piece.end)
+            merged_bytes += piece.stored_bytes

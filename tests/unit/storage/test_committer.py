@@ -2,55 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from services.domain.errors import StorageFull, StorageInconsistency
 from services.storage.committer import Committer
 from services.storage.contract import Commit, PartitionCommit, Put
-from services.storage.engine import EngineSnapshot, EngineWriteFailed, Operation
+from services.storage.engine import EngineSnapshot, Operation
 from services.storage.errors import StorageUnavailable
 from services.storage.layout import META_KEY, StoreMeta, data_key, pack_meta
 from services.storage.store_clock import StoreClock
 from services.storage.volume import MemoryVolume
+from tests.harness.failing_engine import FailingEngine
 from tests.harness.storage import START_MS, ManualClock, P
 
 COMMIT = Commit([PartitionCommit(P, writes=[Put(b"k", b"1")])])
-
-
-class FailingEngine:
-    """A memory engine whose batches can be made to fail."""
-
-    name = "failing"
-
-    def __init__(self) -> None:
-        self._engine = MemoryVolume().open_engine()
-        self.is_failing = False
-        self.finds_damage = False
-        self.batch_count = 0
-
-    def snapshot(self) -> EngineSnapshot:
-        """See Engine."""
-        return self._engine.snapshot()
-
-    def write(self, operations: Iterable[Operation]) -> None:
-        """See Engine."""
-        if self.is_failing:
-            raise EngineWriteFailed("the disk is on fire", found_damage=self.finds_damage)
-        self.batch_count += 1
-        self._engine.write(operations)
-
-    def close(self) -> None:
-        """See Engine."""
-        self._engine.close()
 
 
 class Bench:
     """A committer with everything around it in hand."""
 
     def __init__(self) -> None:
-        self.engine = FailingEngine()
+        self.engine = FailingEngine(MemoryVolume().open_engine())
         self.refusal: StorageFull | None = None
         self.failure_count = 0
         meta = StoreMeta(bytes(16), 1, 0, START_MS, bytes(16))
@@ -157,6 +131,18 @@ def test_a_chore_that_meets_damage_or_no_room_writes_nothing(bench: Bench) -> No
         bench.committer.run_chore(_inconsistent_chore)
     assert (bench.engine.snapshot().get(b"chore"), bench.committer.has_failed) == (None, False)
     assert bench.committer.commit(COMMIT, 1) == 1
+
+
+def test_a_probe_writes_without_room_and_learns_of_a_failure(bench: Bench) -> None:
+    """The only write that no room stops: what failed in the background shows with the next batch."""
+    bench.refusal = StorageFull("no room")
+    batch_count = bench.engine.batch_count
+    bench.committer.probe()
+    assert (bench.engine.batch_count, bench.committer.has_failed, bench.failure_count) == (batch_count + 1, False, 0)
+    bench.engine.is_failing = True
+    with pytest.raises(StorageUnavailable):
+        bench.committer.probe()
+    assert (bench.committer.has_failed, bench.failure_count) == (True, 1)
 
 
 def test_a_chore_that_fails_is_a_failed_batch(bench: Bench) -> None:

@@ -62,11 +62,11 @@ def test_slices_cover_everything_once(keys: set[bytes], most: int) -> None:
         return bisect_left(ordered, end) - bisect_left(ordered, start)
 
     slices = list(plan_slices(stored, most))
-    assert [key for start, end in slices for key in ordered if start <= key < end] == ordered
-    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(slices))
-    assert all(1 <= stored(*bounds) for bounds in slices)
+    assert [key for piece in slices for key in ordered if piece.start <= key < piece.end] == ordered
+    assert all(earlier.end <= later.start for earlier, later in itertools.pairwise(slices))
+    assert all(1 <= piece.stored_bytes == stored(piece.start, piece.end) for piece in slices)
     # Only keys that agree in their first 49 bytes stay together.
     assert all(
-        stored(*bounds) <= most or len({key[:49] for key in ordered if bounds[0] <= key < bounds[1]}) == 1
-        for bounds in slices
+        piece.stored_bytes <= most or len({key[:49] for key in ordered if piece.start <= key < piece.end}) == 1
+        for piece in slices
     )

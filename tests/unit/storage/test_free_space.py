@@ -7,9 +7,11 @@ import pytest
 from services.domain.errors import StorageFull
 from services.storage.contract import Commit, PartitionCommit, Put
 from services.storage.core import LocalStore
-from services.storage.free_space import FreeSpaceGuard, free_bytes_min, has_room, reserve_bytes
+from services.storage.engine import Engine
+from services.storage.free_space import PROBE_INTERVAL_MS, FreeSpaceGuard, free_bytes_min, has_room, reserve_bytes
 from services.storage.volume import DiskSpace, MemoryVolume
-from tests.harness.storage import P, RoomyVolume, get, put, run_together
+from tests.harness.failing_engine import FailingEngine
+from tests.harness.storage import ManualClock, P, RoomyVolume, get, put, run_together
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -100,6 +102,36 @@ def test_writes_stop_and_go_on_with_the_room() -> None:
         volume.free_bytes = GIB
         put(store, b=b"2")
         assert (store.status().writable, store.status().incarnation) == (True, incarnation)
+
+
+class SecretlyFailingVolume(RoomyVolume):
+    """Its engine fails with the next batch once a test says so; opening it again mends that."""
+
+    def open_engine(self) -> Engine:
+        """See Volume."""
+        self.engine = FailingEngine(super().open_engine())
+        return self.engine
+
+
+@pytest.mark.parametrize(("free_bytes", "is_reopened"), [(2 * MIB, True), (MIB - 1, False)])
+def test_a_failure_in_the_background_shows_while_nothing_may_be_written(free_bytes: int, is_reopened: bool) -> None:
+    """What a failed merge left takes the room that writes wait for: the store finds out and is opened again.
+
+    On a disk without any room it waits, since the question itself would fail.
+    """
+    volume = SecretlyFailingVolume(free_bytes)
+    clock = ManualClock()
+    with LocalStore(volume, clock=clock) as store:
+        incarnation = store.status().incarnation
+        volume.engine.is_failing = True
+        assert not store.is_writable()
+        clock.ms += PROBE_INTERVAL_MS
+        store.maintain()
+        store.maintain()
+        assert (store.status().incarnation != incarnation) is is_reopened
+        volume.free_bytes = GIB
+        volume.engine.is_failing = False
+        assert put(store, a=b"1") == 1
 
 
 def test_a_large_write_does_not_keep_small_ones_out() -> None:
