@@ -26,6 +26,7 @@ from cli.supervisor import StartFailed, Supervisor
 from services.runtime.http_address import parse_http_address
 from services.runtime.key_material import TLS_VARIABLES
 from services.runtime.logging import configure_logging
+from services.runtime.metrics import METRICS_VARIABLE
 
 DEFAULT_LISTEN = "127.0.0.1:7474"
 DEFAULT_DATA_DIRECTORY = Path("data")
@@ -58,6 +59,13 @@ def serve(
             help="How often each process is asked whether it lives; after three misses it is replaced. 0: never.",
         ),
     ] = INTERVAL_S,
+    metrics_listen: Annotated[
+        str,
+        typer.Option(
+            envvar=METRICS_VARIABLE,
+            help="Where Prometheus reads storage's metrics, as HOST:PORT; each further process takes the next port.",
+        ),
+    ] = "",
 ) -> None:
     """Run all services on one machine until SIGTERM or Ctrl-C.
 
@@ -77,7 +85,8 @@ def serve(
         fail(f"{data_dir} is not there; make a store with: waggle admin create-store {data_dir}", EXIT_NO_STORE)
     try:
         edge = plan_edge(data_dir, edge_listen, transcoder_listen, certificate, certificate_key) if envoy else None
-        layout = plan_layout(data_dir, host, port, edge)
+        metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
+        layout = plan_layout(data_dir, host, port, edge, metrics)
     except OSError as error:
         fail(f"{data_dir} cannot be used: {error}", EXIT_NO_STORE)
     try:
@@ -109,14 +118,14 @@ def _announce(layout: SuiteLayout) -> None:
     )
 
 
-def parse_listen(text: str) -> tuple[str, int]:
+def parse_listen(text: str, option: str = "--listen") -> tuple[str, int]:
     """Split HOST:PORT, with a port that others can be told; no host means this machine only."""
     try:
         host, port = parse_http_address(text)
     except ValueError:
         port = 0
     if not port:
-        fail(f"--listen {text}: HOST:PORT is expected, for example {DEFAULT_LISTEN}", 2)
+        fail(f"{option} {text}: HOST:PORT is expected, for example {DEFAULT_LISTEN}", 2)
     return host or "127.0.0.1", port
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from services.identity import verifier_key
 from services.runtime.main import DRAIN_NOTICE_VARIABLE
+from services.runtime.metrics import METRICS_VARIABLE
 
 VERIFIER_KEY_FILE = "verifier.key"
 SUITE_FILE = "suite.json"
@@ -90,6 +91,8 @@ class SuiteLayout:
         socket_directory: Where the Unix sockets are; inside the data directory when their paths fit.
         host, port: Where the gateway listens for HTTP.
         edge: Where Envoy serves before it; None for none.
+        metrics: Host and port where storage's metrics are read; each further process takes the next port. None for
+            nowhere.
     """
 
     data_directory: Path
@@ -97,6 +100,7 @@ class SuiteLayout:
     host: str
     port: int
     edge: EdgeLayout | None = None
+    metrics: tuple[str, int] | None = None
 
     @property
     def processes(self) -> tuple[ServiceProcess, ...]:
@@ -127,8 +131,11 @@ class SuiteLayout:
             arguments += ["--transcoder-listen", self.edge.transcoder_listen]
         return arguments
 
-    def environment(self) -> dict[str, str]:
-        """Return the variables by which the processes find each other and the verifier key, and end without notice."""
+    def environment(self, process: ServiceProcess) -> dict[str, str]:
+        """Return a process's variables: where the others and the verifier key are, and where its metrics are read.
+
+        It ends without notice.
+        """
         addresses = {
             f"WAGGLE_{process.name.upper()}_ADDRESS": self.address(process)
             for process in PROCESSES
@@ -139,7 +146,14 @@ class SuiteLayout:
             verifier_key.ENVIRONMENT_VARIABLE: str(verifier_key_file(self.data_directory)),
             # They are stopped in such an order that nobody is left who could go elsewhere.
             DRAIN_NOTICE_VARIABLE: "0",
+            **self._metrics_environment(process),
         }
+
+    def _metrics_environment(self, process: ServiceProcess) -> dict[str, str]:
+        if self.metrics is None:
+            return {}
+        host, port = self.metrics
+        return {METRICS_VARIABLE: f"{_bracketed(host)}:{port + self.processes.index(process)}"}
 
     def write_suite_file(self) -> None:
         """Leave a note of the addresses in the data directory, for commands that talk gRPC to this suite."""
@@ -199,13 +213,20 @@ def verifier_key_file(data_directory: Path) -> Path:
     return Path(os.environ.get(verifier_key.ENVIRONMENT_VARIABLE) or data_directory / VERIFIER_KEY_FILE)
 
 
-def plan_layout(data_directory: Path, host: str, port: int, edge: EdgeLayout | None = None) -> SuiteLayout:
+def plan_layout(
+    data_directory: Path,
+    host: str,
+    port: int,
+    edge: EdgeLayout | None = None,
+    metrics: tuple[str, int] | None = None,
+) -> SuiteLayout:
     """Decide where the sockets go, and make that directory, readable by its owner only.
 
     Args:
         data_directory: An existing store.
         host, port: Where the gateway is to listen.
         edge: The edge before it, None for none.
+        metrics: Where metrics are read, None for nowhere.
     """
     data_directory = data_directory.resolve()
     run_directory = data_directory / RUN_DIRECTORY
@@ -220,7 +241,7 @@ def plan_layout(data_directory: Path, host: str, port: int, edge: EdgeLayout | N
     status = socket_directory.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(f"{socket_directory} belongs to somebody else or is open to others")
-    return SuiteLayout(data_directory, socket_directory, host, port, edge)
+    return SuiteLayout(data_directory, socket_directory, host, port, edge, metrics)
 
 
 def find_address(data_directory: Path, name: str) -> str:

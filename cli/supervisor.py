@@ -151,7 +151,7 @@ class Supervisor:
         child.report.unlink(missing_ok=True)
         environment = {
             **os.environ,
-            **self._layout.environment(),
+            **self._layout.environment(child.process),
             SUPERVISOR_VARIABLE: str(os.getpid()),
             START_REPORT_VARIABLE: str(child.report),
         }

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from services.consolidation.commands import ClaimJob, CreateJob, PublishJob
 from services.consolidation.execute_command import KeyedCommand, execute_command
+from services.consolidation.instruments import counted
 from services.consolidation.job_partition import JobPartition
 from services.consolidation.manifest_memory import ManifestMemory
 from services.domain import keys
@@ -55,14 +56,15 @@ class JobAccess:
             fault_point("consolidation.before_commit")
             return receipt
 
-        receipt = self._workspaces.write(
-            token,
-            scope,
-            run,
-            capabilities=READ_AND_WRITE,
-            partition_keys=lambda subject_id: self._keys_to_read(subject_id, keyed),
-            takes_slot=True,
-        )
+        with counted(keyed.command.action):
+            receipt = self._workspaces.write(
+                token,
+                scope,
+                run,
+                capabilities=READ_AND_WRITE,
+                partition_keys=lambda subject_id: self._keys_to_read(subject_id, keyed),
+                takes_slot=True,
+            )
         fault_point("consolidation.after_commit")
         return receipt
 

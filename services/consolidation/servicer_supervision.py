@@ -14,6 +14,7 @@ from services.consolidation.convert_answers import (
 from services.consolidation.convert_requests import status_from_number
 from services.consolidation.execute_command import execute_command, keyed_command
 from services.consolidation.inspect_job import inspect_job
+from services.consolidation.instruments import counted
 from services.consolidation.job_partition import JobPartition
 from services.consolidation.query_jobs import JobPlace, query_company_jobs
 from services.domain import keys
@@ -107,15 +108,16 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
             fault_point("consolidation.before_commit")
             return receipt
 
-        workspace, receipt = self._access.visit(
-            call_token(context),
-            request.workspace_id,
-            run,
-            partition_keys=[
-                keys.receipt_key(CONSOLIDATION_FAMILY, owner_id, key),
-                keys.job_key(owner_id, command.job_id),
-            ],
-        )
+        with counted(command.action):
+            workspace, receipt = self._access.visit(
+                call_token(context),
+                request.workspace_id,
+                run,
+                partition_keys=[
+                    keys.receipt_key(CONSOLIDATION_FAMILY, owner_id, key),
+                    keys.job_key(owner_id, command.job_id),
+                ],
+            )
         fault_point("consolidation.after_commit")
         return pb.CancelCompanyJobResponse(
             contract_version=1,

@@ -20,9 +20,11 @@ from services.gateway.backends import Answer, Backends
 from services.gateway.error_envelope import INTERNAL_TEXT, ErrorEnvelope
 from services.gateway.http_protocol import CONNECTION_KEY
 from services.gateway.http_request import ClientGone, Receive, RequestHeader, read_body
+from services.gateway.instruments import observe_request
 from services.gateway.route_table import Route
 from services.gateway.router import Match, Router, WrongMethod
 from services.runtime.identifiers import new_uuid
+from services.runtime.tracing import NO_TRACING, EndRequest, Tracing
 
 OFFLOAD_BYTES = 256 * 1024
 """Bodies and messages above this size are coded on another thread, so that small requests and health go on."""
@@ -82,6 +84,7 @@ class GatewayApplication:
         backends: Channels to the services.
         envelope: Makes the error bodies.
         body_timeout_s: How long a body may take to arrive.
+        tracing: Opens a span around each request.
     """
 
     def __init__(
@@ -91,16 +94,22 @@ class GatewayApplication:
         envelope: ErrorEnvelope,
         *,
         body_timeout_s: float,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self._router = router
         self._backends = backends
         self._envelope = envelope
         self._body_timeout_s = body_timeout_s
         self._is_draining = False
+        self._tracing = tracing
         self._coders = ThreadPoolExecutor(_CODING_THREADS, thread_name_prefix="coder")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; the ASGI entry point."""
+        with self._tracing.request(scope["headers"]) as end_request:
+            await self._serve(scope, receive, send, end_request)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, end_request: EndRequest) -> None:
         started_ns = time.perf_counter_ns()
         header = RequestHeader.read(scope["headers"])
         exchange = _Exchange(header.request_id or new_uuid(), header, scope[CONNECTION_KEY])
@@ -119,15 +128,19 @@ class GatewayApplication:
             response = self._refuse(InternalError(INTERNAL_TEXT))
         if response is not None:
             await self._send(send, response, exchange)
+        elapsed_s = (time.perf_counter_ns() - started_ns) / 1e9
+        method, status = scope["method"], 0 if response is None else response.status
+        observe_request(elapsed_s, route=exchange.template, method=method, status=status)
+        end_request(exchange.template, method, status, exchange.request_id)
         # Probes come every few seconds for ever; what they hear is only worth a line when it is bad.
-        is_probe = exchange.template == "/health" and response is not None and response.status == 200
+        is_probe = exchange.template == "/health" and status == 200
         (log.debug if is_probe else log.info)(
             "http",
-            method=scope["method"],
+            method=method,
             route=exchange.template,
-            status=0 if response is None else response.status,
+            status=status,
             request_id=exchange.request_id,
-            ms=round((time.perf_counter_ns() - started_ns) / 1e6, 3),
+            ms=round(elapsed_s * 1e3, 3),
         )
 
     def drain(self) -> None:

@@ -192,7 +192,9 @@ def run_gateway(process: Process) -> int:
 
     async def serve() -> None:
         backends = Backends(addresses, process.transport)
-        application = GatewayApplication(router, backends, envelope, body_timeout_s=limits.body_timeout_s)
+        application = GatewayApplication(
+            router, backends, envelope, body_timeout_s=limits.body_timeout_s, tracing=process.tracing
+        )
         reaching = asyncio.create_task(backends.reach_any())
         probes = open_probes(process.environment, asyncio.get_running_loop(), reaching.done)
         server = make_server(

@@ -14,6 +14,13 @@ from typing import Final
 
 from services.retrieval.allocator import release_free_memory
 from services.retrieval.answer_encoder import AnswerEncoder
+from services.retrieval.instruments import (
+    REPLICA_BYTES,
+    REPLICA_EVICTIONS,
+    REPLICA_LAG_COMMITS,
+    REPLICA_LOAD_SECONDS,
+    REPLICA_PARTITIONS,
+)
 from services.retrieval.partition import Partition
 from services.retrieval.partition_loading import LOADED_PREFIXES, PartitionLoader, apply_changes
 from services.runtime.logging import get_logger
@@ -103,11 +110,13 @@ class Replica:
 
     def _bring_up_to_date(self, partition_id: bytes, entry: _Entry, head: int, incarnation: str) -> None:
         if entry.partition is not None and entry.incarnation == incarnation:
+            REPLICA_LAG_COMMITS.observe(max(0, head - entry.head))
             if entry.head >= head:
                 return
             if self._follow(partition_id, entry):
                 return
-        self._load(partition_id, entry)
+        with REPLICA_LOAD_SECONDS.time():
+            self._load(partition_id, entry)
 
     def _follow(self, partition_id: bytes, entry: _Entry) -> bool:
         """Apply what changed since; False when the store cannot tell it or is another one, so that all must be read."""
@@ -168,3 +177,6 @@ class Replica:
                     break
                 if other_id != partition_id:
                     total -= self._entries.pop(other_id).memory_bytes
+                    REPLICA_EVICTIONS.inc()
+            REPLICA_PARTITIONS.set(len(self._entries))
+            REPLICA_BYTES.set(total)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 
 from services.domain.errors import RetrievalBusy
 from services.runtime.fault_points import fault_point
+from services.runtime.metrics import ADMISSION_SLOTS, ADMISSION_SLOTS_TAKEN
 from services.runtime.settings import IntegerVariable
 
 SLOTS_MAX: Final = 64
@@ -45,6 +46,7 @@ class AdmissionPool:
     def __init__(self, slot_count: int) -> None:
         self.slot_count = slot_count
         self._semaphore = threading.BoundedSemaphore(slot_count)
+        ADMISSION_SLOTS.set(slot_count)
 
     def admit(self) -> None:
         """Take a slot for the call that this thread serves, without waiting; a call that has one keeps it.
@@ -60,11 +62,13 @@ class AdmissionPool:
         if not self._semaphore.acquire(blocking=False):
             raise RetrievalBusy("all retrieval slots are taken")
         _thread.held = self
+        ADMISSION_SLOTS_TAKEN.inc()
         fault_point("admission.admitted")
 
     def give_back(self) -> None:
         """Return one slot to the pool. Only `release_slot` calls this."""
         self._semaphore.release()
+        ADMISSION_SLOTS_TAKEN.dec()
 
 
 def release_slot() -> None:

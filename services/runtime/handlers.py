@@ -18,6 +18,7 @@ from services.runtime.admission import release_slot, releasing
 from services.runtime.call_context import REQUEST_ID_KEY, bind_call, release_call
 from services.runtime.identifiers import new_uuid
 from services.runtime.logging import get_logger
+from services.runtime.metrics import RPC_SECONDS, CallTimes
 from services.runtime.peer import CheckPeer
 from services.runtime.status import (
     DEADLINE_TEXT,
@@ -39,6 +40,8 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Behavior = Callable[[Any, grpc.ServicerContext], Any]
 Read = Callable[[Any], Any]
 """Bytes as they came -> request message; for a request stream: iterator of bytes -> iterator of messages."""
+
+_times = CallTimes(RPC_SECONDS)
 
 log = get_logger()
 
@@ -114,7 +117,7 @@ def _single(path: str, behavior: Behavior, read: Read, checked: bool, check_peer
             raise
         finally:
             release_call()
-        _log_access(path, request_id, "OK", started_ns)
+        _account(path, request_id, "OK", started_ns)
         return response
 
     return serve
@@ -136,7 +139,7 @@ def _streaming(path: str, behavior: Behavior, read: Read, checked: bool, check_p
             raise
         finally:
             release_call()
-        _log_access(path, request_id, "OK", started_ns)
+        _account(path, request_id, "OK", started_ns)
 
     return serve
 
@@ -160,10 +163,10 @@ def _refuse(path: str, request_id: str, error: Exception, context: grpc.Servicer
     aborted_with = cast(Any, context).code()
     if type(error) is Exception and aborted_with is not None:
         # The servicer has aborted the call by itself; that exception is gRPC's own.
-        _log_access(path, request_id, aborted_with.name, started_ns)
+        _account(path, request_id, aborted_with.name, started_ns)
         return
     code, message, details = _status_of(path, request_id, error)
-    _log_access(path, request_id, code.name, started_ns)
+    _account(path, request_id, code.name, started_ns)
     context.set_trailing_metadata(((STATUS_DETAILS_KEY, details),))
     context.abort(code, message)
 
@@ -190,9 +193,10 @@ def _status_of(path: str, request_id: str, error: Exception) -> tuple[grpc.Statu
     return status_from_failure(grpc.StatusCode.INTERNAL, f"unexpected failure; request id {request_id}")
 
 
-def _log_access(path: str, request_id: str, code: str, started_ns: int) -> None:
+def _account(path: str, request_id: str, code: str, started_ns: int) -> None:
+    elapsed_s = (time.perf_counter_ns() - started_ns) / 1e9
+    _times.observe(elapsed_s, path, code)
     # Served calls are told at debug: the gateway already logs each request once, and a line a hop would cost a tenth of
     # a search.
     write = log.debug if code == "OK" else log.info
-    elapsed_ms = (time.perf_counter_ns() - started_ns) / 1e6
-    write("rpc", method=path, request_id=request_id, code=code, ms=round(elapsed_ms, 3))
+    write("rpc", method=path, request_id=request_id, code=code, ms=round(elapsed_s * 1e3, 3))

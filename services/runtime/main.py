@@ -14,20 +14,25 @@ A service's `__main__` says only what is its own:
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 from services.domain.errors import WaggleError
 from services.runtime.health_listener import HealthListener, open_health_listener
 from services.runtime.logging import configure_logging, get_logger
+from services.runtime.metrics import BUILD, MetricsSettings, serve_metrics
 from services.runtime.server import Registry, RunningServer
 from services.runtime.settings import IntegerVariable, read_settings
 from services.runtime.start_failure import CannotStart, report_cannot_start
+from services.runtime.tracing import NO_TRACING, Tracing, open_tracing
 from services.runtime.transport import Transport, read_transport
+from services.runtime.version import VERSION
 
 DRAIN_NOTICE_VARIABLE: Final = "WAGGLE_DRAIN_NOTICE_MS"
 LISTEN_HELP = "unix:/path/to.sock or host:port"
@@ -45,6 +50,7 @@ class Process:
         environment: Its variables.
         flags: The whole command line; `listen` is of all processes, the others are the service's own.
         transport: Its servers and channels come from here.
+        tracing: How its calls are traced; those of its transport are already.
     """
 
     name: str
@@ -52,6 +58,7 @@ class Process:
     environment: Mapping[str, str]
     flags: argparse.Namespace = field(default_factory=argparse.Namespace)
     transport: Transport = field(default_factory=Transport)
+    tracing: Tracing = NO_TRACING
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +108,43 @@ def run_process(
     flags = parser.parse_args(arguments)
     configure_logging(name)
     try:
-        return run(Process(name, flags.listen, os.environ, flags, read_transport(os.environ)))
+        with _tracing(name, os.environ) as tracing:
+            transport = dataclasses.replace(
+                read_transport(os.environ),
+                server_interceptors=tracing.server_interceptors,
+                channel_interceptors=tracing.channel_interceptors,
+                async_channel_interceptors=tracing.async_channel_interceptors,
+            )
+            process = Process(name, flags.listen, os.environ, flags, transport, tracing)
+            with _metrics(process):
+                return run(process)
     except (CannotStart, WaggleError) as error:
         return report_cannot_start(error)
+
+
+@contextlib.contextmanager
+def _tracing(name: str, environment: Mapping[str, str]) -> Iterator[Tracing]:
+    tracing = open_tracing(name, environment)
+    try:
+        yield tracing
+    finally:
+        tracing.close()
+
+
+@contextlib.contextmanager
+def _metrics(process: Process) -> Iterator[None]:
+    """Serve the metrics of a process for as long as it runs, where an operator wants them."""
+    BUILD.labels(process.name, VERSION).set(1)
+    listen = read_settings(MetricsSettings, process.environment).listen
+    if not listen:
+        yield
+        return
+    server = serve_metrics(listen)
+    log.info("metrics_listening", port=server.port)
+    try:
+        yield
+    finally:
+        server.close()
 
 
 def run_service(

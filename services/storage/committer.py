@@ -34,6 +34,7 @@ from services.storage.engine import (
     Operation,
 )
 from services.storage.errors import StorageUnavailable
+from services.storage.instruments import BATCH_COMMITS, COMMITS, SEQUENCE, SYNC_SECONDS, WAITING_COMMITS
 from services.storage.layout import META_KEY, StoreMeta, pack_meta, unpack_meta
 from services.storage.store_clock import StoreClock
 
@@ -94,6 +95,7 @@ class Committer:
         self._check_room = check_room
         self._on_failure = on_failure
         self._waiting: queue.SimpleQueue[_Waiting | _Chore | None] = queue.SimpleQueue()
+        WAITING_COMMITS.set_function(self._waiting.qsize)
         self._lock = threading.Lock()
         self._closed = False
         self._failed = False
@@ -127,7 +129,16 @@ class Committer:
             CommitConflict, InvalidRequest, StorageFull, StorageInconsistency: Nothing was written.
             StorageUnavailable: The outcome is unknown.
         """
-        return self._answered(_Waiting(commit, write_bytes, queue.SimpleQueue()))
+        try:
+            sequence = self._answered(_Waiting(commit, write_bytes, queue.SimpleQueue()))
+        except StorageUnavailable:
+            COMMITS.labels("unavailable").inc()
+            raise
+        except (RpcFailure, WaggleError):
+            COMMITS.labels("refused").inc()
+            raise
+        COMMITS.labels("durable").inc()
+        return sequence
 
     def run_chore(self, build: BuildOperations) -> None:
         """Write what is no commit and changes nothing that a reader of the present state sees, between two batches.
@@ -277,6 +288,7 @@ class Committer:
 
     def _decide_and_write(self, taken: list[_Waiting]) -> list[_Outcome]:
         fault_point("storage.before_batch")
+        BATCH_COMMITS.observe(len(taken))
         snapshot = self._engine.snapshot()
         try:
             self._check_ownership(unpack_meta(snapshot.get(META_KEY) or b""))
@@ -307,8 +319,10 @@ class Committer:
 
     def _write(self, meta: StoreMeta, operations: list[Operation]) -> None:
         operations.append((META_KEY, pack_meta(meta)))
-        self._engine.write(operations)
+        with SYNC_SECONDS.time():
+            self._engine.write(operations)
         self._meta = meta
+        SEQUENCE.set(meta.sequence)
 
 
 def _answer_all(taken: list[_Waiting], why: str) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from services.domain.errors import StorageFull
 from services.runtime.logging import get_logger
 from services.storage.engine import Engine
+from services.storage.instruments import FREE_BYTES, RESERVE_BYTES
 from services.storage.volume import DiskSpace, Volume
 
 _MEBIBYTE: Final = 1024 * 1024
@@ -106,6 +107,8 @@ class FreeSpaceGuard:
         return space.free >= engine.recovery_bytes() + _MEBIBYTE
 
     def _note(self, space: DiskSpace, reserve: int) -> None:
+        FREE_BYTES.set(space.free)
+        RESERVE_BYTES.set(reserve)
         is_refused = not has_room(space, reserve, 0)
         if is_refused is self._is_refusing:
             return

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from services.runtime.identifiers import new_uuid
 from services.storage.engine import EngineSnapshot
 from services.storage.errors import SnapshotExpired, TooManySnapshots
+from services.storage.instruments import OPEN_SNAPSHOTS
 
 PINNED_MAX_DEFAULT: Final = 256
 
@@ -35,6 +36,7 @@ class PinnedSnapshots:
         self._lock = threading.Lock()
         self._pinned: dict[str, _Pinned] = {}
         self._closed = False
+        OPEN_SNAPSHOTS.set_function(lambda: len(self._pinned))
 
     def pin(self, snapshot: EngineSnapshot, ttl_ms: int) -> str:
         """Keep a snapshot for a time and return its id; the snapshot is now owned here.

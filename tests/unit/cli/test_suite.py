@@ -44,7 +44,7 @@ def test_a_directory_that_somebody_else_can_enter_is_refused(tmp_path: Path, mon
 
 def test_every_service_learns_where_the_others_are(tmp_path: Path) -> None:
     """The environment names each service but the gateway, and the verifier key, and wants no notice before an end."""
-    environment = plan_layout(tmp_path, "127.0.0.1", 7474).environment()
+    environment = plan_layout(tmp_path, "127.0.0.1", 7474).environment(MEMORY)
     assert {
         "WAGGLE_STORAGE_ADDRESS",
         "WAGGLE_IDENTITY_ADDRESS",
@@ -54,6 +54,13 @@ def test_every_service_learns_where_the_others_are(tmp_path: Path) -> None:
         "WAGGLE_VERIFIER_KEY_FILE",
         "WAGGLE_DRAIN_NOTICE_MS",
     } == set(environment)
+
+
+def test_each_process_has_a_port_of_its_own_for_metrics(tmp_path: Path) -> None:
+    """Storage takes the port that is asked for, each further process the next one."""
+    layout = plan_layout(tmp_path, "127.0.0.1", 7474, metrics=("::1", 9000))
+    found = [layout.environment(process)["WAGGLE_METRICS_LISTEN"] for process in PROCESSES]
+    assert [f"[::1]:{port}" for port in range(9000, 9000 + len(PROCESSES))] == found
 
 
 def test_the_gateway_drains_first_and_storage_last() -> None:
