@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from cli.company_import import ExportedWorkspace, group_by_workspace, plan_import
+from cli.company_lines import ExportDamaged, Json, read_lines
 from cli.connection import (
     DEFAULT_AGENT,
     DEFAULT_PROJECT,
@@ -31,6 +34,7 @@ from cli.import_lines import command_from_line, line_member
 from cli.import_stream import ImportRefused, ImportResult, run_import
 from cli.serve import DEFAULT_DATA_DIRECTORY, DataDirectory
 from cli.suite import MEMORY, NotRunning, find_address
+from services.domain.canonical_json import canonical_bytes
 from services.domain.errors import InvalidRequest
 from waggle.common.v1 import scope_pb2
 from waggle.memory.v1.import_service_pb2 import ImportCommand
@@ -136,6 +140,88 @@ def file(
     except OSError as error:
         fail(f"cannot read {path}: {error.strerror or error}")
     _print_result(result, as_json, {})
+
+
+@app.command()
+def company(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="An export made by waggle export.")],
+    data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
+    memory_address: MemoryAddressOption = "",
+    key: KeyOption = "",
+    private_of: Annotated[
+        str,
+        typer.Option(
+            "--private-of",
+            metavar="SUBJECT",
+            help="Also re-create the private memory of this subject, as private memory of the key's own subject.",
+        ),
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Re-create the served memory of an exported company, workspace by workspace.
+
+    Records, vectors and relations are made anew, under the key's own
+    company and subject and with new ids and times; each record says in
+    its metadata where it came from. docs/company-export.md tells what is
+    left out. Running it again changes nothing.
+    """
+    if not key:
+        fail("no credential: set WAGGLE_KEY or pass --key", 2)
+    try:
+        with path.open("rb") as stream:
+            # The whole file is judged before the first command is sent.
+            for _ in read_lines(stream):
+                pass
+        with path.open("rb") as stream:
+            report = import_company(
+                _address(memory_address, data_dir), key, group_by_workspace(read_lines(stream)), private_of
+            )
+    except ExportDamaged as error:
+        fail(f"{path} is not a good export: {error}")
+    except OSError as error:
+        fail(f"cannot read {path}: {error.strerror or error}")
+    if as_json:
+        print_json(report)
+        return
+    for reason, count in sorted(report["left_out"].items()):
+        out.print(f"{count} {reason}: left out", markup=False)
+    out.print(
+        f"{report['workspaces']} workspaces: {counts_in_words(report['committed'], report['replayed'])}", markup=False
+    )
+
+
+def import_company(
+    address: str, key: str, workspaces: Iterable[tuple[Json, ExportedWorkspace]], private_of: str
+) -> dict[str, Any]:
+    """Re-create workspaces one after another, and return what was done and left out."""
+    report: dict[str, Any] = {"workspaces": 0, "committed": 0, "replayed": 0}
+    left_out: Counter[str] = Counter()
+    for header, workspace in workspaces:
+        owner, scope = workspace.address["private_subject_id"], workspace.address["scope"]
+        if owner is not None and owner != private_of:
+            left_out["workspaces, private memory of a subject that --private-of does not name"] += 1
+            continue
+        plan = plan_import(header, workspace)
+        left_out.update(plan.left_out)
+        lines = plan.commands
+        result = import_commands(
+            address,
+            key,
+            scope_message(
+                scope["project_id"], scope["agent_id"], scope["mission_id"] or "", Visibility(scope["visibility"])
+            ),
+            (command_from_line(canonical_bytes(line)) for line in lines),
+            total=len(lines),
+            name_command=_name_by_key(lines),
+        )
+        report["workspaces"] += 1
+        report["committed"] += result.committed
+        report["replayed"] += result.replayed
+    return {**report, "left_out": dict(left_out)}
+
+
+def _name_by_key(lines: Sequence[Json]) -> NameCommand:
+    return lambda index: (lines[index]["idempotency_key"], line_member)
 
 
 def scope_message(project: str, agent: str, mission: str, visibility: Visibility) -> scope_pb2.Scope:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import typer
 
 from cli import admin, credentials, imports, search
+from cli.backups import backup, restore
+from cli.company_export import export
 from cli.serve import serve
+from cli.verification import verify
 from cli.worker import worker
 
 app = typer.Typer(
@@ -17,6 +20,10 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.command()(worker)
+app.command()(backup)
+app.command()(restore)
+app.command()(verify)
+app.command()(export)
 app.add_typer(admin.app, name="admin")
 app.add_typer(credentials.app, name="credentials")
 app.add_typer(search.app, name="search")

@@ -12,15 +12,26 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Final
 
 from services.runtime.main import Process, run_service
 from services.runtime.server import Registry
+from services.runtime.settings import read_settings
 from services.runtime.start_failure import CannotStart
-from services.storage.core import LocalStore, StoreOptions
+from services.storage.core import LocalStore
 from services.storage.directory import open_store
 from services.storage.directory_errors import DirectoryError
+from services.storage.exporting import LocalExporter
 from services.storage.servicer import StorageServicer
-from waggle.storage.v1 import storage_service_pb2_grpc
+from services.storage.servicer_export import ExportServicer
+from services.storage.settings import Settings
+from waggle.storage.v1 import export_service_pb2_grpc, storage_service_pb2_grpc
+
+CALLERS: Final = ("identity", "memory", "retrieval", "consolidation", "admin")
+"""Whom storage serves under mutual TLS, by the names in their certificates; "admin" is for commands of operators."""
+WRITES: Final = "writes"
+"""The name under which the health service answers whether storage accepts writes. Readiness, "", is that of reads: on a
+full disk, and once damage stopped all writes, it stays SERVING, since nothing is gained by a restart."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +42,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--free-bytes-min",
         type=int,
-        help="bytes of the volume that must stay free for writes; 64 MiB or 2%% of a small volume by default",
+        help="bytes of the volume that must stay free for writes; 64 MiB or 2%% of a small volume by default, and "
+        "always what the engine needs to flush and merge",
     )
 
 
@@ -42,7 +54,7 @@ def build(registry: Registry, process: Process) -> None:
         CannotStart: The directory cannot be used.
     """
     flags = process.flags
-    options = StoreOptions(free_bytes_min=flags.free_bytes_min)
+    options = read_settings(Settings, process.environment).options(free_bytes_min=flags.free_bytes_min)
     try:
         store = (
             LocalStore.in_memory(options=options) if flags.in_memory else open_store(flags.data_dir, options=options)
@@ -51,12 +63,25 @@ def build(registry: Registry, process: Process) -> None:
         raise CannotStart(str(error), error.exit_code) from error
     registry.on_close(store.close)
     registry.ready_when(store.is_open)
+    registry.report(WRITES, store.is_writable)
+    if process.transport.key_material is not None:
+        registry.admit_only(CALLERS)
     registry.add(storage_service_pb2_grpc.add_StorageServiceServicer_to_server, StorageServicer(store))
+    exporter = ExportServicer(LocalExporter(store))
+    registry.add(export_service_pb2_grpc.add_ExportServiceServicer_to_server, exporter)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve until told to stop, and return the exit code; see `run_process` for the arguments."""
-    return run_service("storage", build, arguments, description="The storage service.", add_flags=add_flags)
+    # It gives no notice before it ends: nobody else can take over its calls, and its successor waits for the directory.
+    return run_service(
+        "storage",
+        build,
+        arguments,
+        description="The storage service.",
+        add_flags=add_flags,
+        gives_notice=False,
+    )
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ class Exporter(Protocol):
         """Begin an export.
 
         Args:
-            partitions: Only these, 32 bytes each, at most 65,536, without what belongs to no partition; empty for all.
+            partitions: Only these, 32 bytes each, at most 65,536, in this order, without what belongs to no partition;
+                empty for all, ascending.
             page_bytes: Target size of a page; 0 for 1 MiB.
 
         Raises:
@@ -73,7 +74,7 @@ class LocalExporter:
         page_bytes = check_page_bytes(page_bytes)
         if len(partitions) > PARTITIONS_MAX or any(len(partition) != PARTITION_BYTES for partition in partitions):
             raise InvalidRequest(f"at most {PARTITIONS_MAX} of {PARTITION_BYTES} bytes", member="partitions")
-        walk = self._walk(sorted(set(partitions)), page_bytes)
+        walk = self._walk(list(dict.fromkeys(partitions)), page_bytes)
         return Export(cast(ExportOpening, next(walk)), cast(Iterator[RowPage], walk))
 
     def _walk(self, wanted: list[bytes], page_bytes: int) -> Iterator[ExportOpening | RowPage]:

@@ -30,7 +30,9 @@ class ExportStoreRequest(_message.Message):
     """Target size of a page in bytes, at most 8 MiB; 0 means 1 MiB."""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """Only these partitions, 32 bytes each, without the store's own entry; at most 65,536. Empty means everything."""
+        """Only these partitions, 32 bytes each, in this order, without the store's own entry; at most 65,536. Empty means
+        everything.
+        """
 
     def __init__(
         self,
@@ -64,8 +66,8 @@ class ExportStoreResponse(_message.Message):
 
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___PhysicalRow]:
-        """Physical rows: the store's own entry, rows that belong to no partition, then partition after partition in
-        ascending order of their ids, all rows of one together.
+        """Physical rows: the store's own entry, rows that belong to no partition, then partition after partition, all rows of
+        one together.
         """
 
     @_builtins.property

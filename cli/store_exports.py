@@ -1,0 +1,69 @@
+"""Reading a whole store for a command: that of a running suite, or one in a directory that nobody has open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import grpc
+import typer
+
+from cli.console import fail
+from cli.operator_transport import operator_transport
+from cli.readiness import GrpcProbe
+from cli.suite import STORAGE, NotRunning, find_address
+from services.domain.errors import WaggleError
+from services.runtime.status import RpcFailure
+from services.storage.directory import open_store
+from services.storage.directory_errors import DirectoryError
+from services.storage.export_client import GrpcExporter
+from services.storage.exporting import Exporter, LocalExporter
+
+StorageAddressOption = Annotated[
+    str,
+    typer.Option(
+        "--storage-address",
+        envvar="WAGGLE_STORAGE_ADDRESS",
+        help="gRPC address of the storage service; default: that of the suite on --data-dir.",
+    ),
+]
+
+
+@contextmanager
+def opened_exporter(data_directory: Path, address: str) -> Iterator[Exporter]:
+    """What exports the store; refusals and failures end the command with one line and the exit code of their cause.
+
+    Args:
+        data_directory: Asked of the suite that runs on it; without one, the store is opened here, exclusively.
+        address: Of a storage service; empty for that of the directory.
+    """
+    try:
+        address = address or running_address(data_directory)
+        if address:
+            with GrpcExporter(address, transport=operator_transport(address)) as remote:
+                yield remote
+        else:
+            with open_store(data_directory) as store:
+                yield LocalExporter(store)
+    except DirectoryError as error:
+        fail(str(error), error.exit_code)
+    except (WaggleError, RpcFailure) as error:
+        fail(f"the store at {address or data_directory} cannot be read: {error.message}")
+    except grpc.RpcError:
+        fail(f"the store at {address or data_directory} cannot be reached")
+
+
+def running_address(data_directory: Path) -> str:
+    """Address of the storage service of the suite that runs on a directory; empty when none does."""
+    try:
+        address = find_address(data_directory, STORAGE.name)
+    except NotRunning:
+        return ""
+    probe = GrpcProbe(address)
+    try:
+        # The note of a suite that was killed is still there.
+        return address if probe.is_ready() else ""
+    finally:
+        probe.close()
