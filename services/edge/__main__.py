@@ -8,7 +8,6 @@ running requests may finish, then Envoy ends.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -21,14 +20,15 @@ from typing import Annotated, Final
 from services.edge.configuration import (
     BadConfiguration,
     Bootstrap,
-    InternalTls,
     Places,
-    certificate_document,
     load_deployed,
     move,
+    secret_documents,
+    write_secrets,
 )
 from services.edge.envoy import Envoy, EnvoyMissing, find_envoy
 from services.runtime.http_address import parse_http_address
+from services.runtime.key_material import read_tls_files
 from services.runtime.logging import get_logger
 from services.runtime.main import Process, run_process
 from services.runtime.settings import PathVariable, TextVariable, read_settings
@@ -46,7 +46,7 @@ log = get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Whom the edge passes requests on to, where that is not as deployed, and how it shows itself to them.
+    """Whom the edge passes requests on to, where that is not as deployed.
 
     Attributes:
         configuration: The deployed configuration of Envoy, where it is not in the source tree, as in an image.
@@ -58,24 +58,11 @@ class Settings:
     memory_address: Annotated[str, TextVariable("WAGGLE_MEMORY_ADDRESS")] = ""
     retrieval_address: Annotated[str, TextVariable("WAGGLE_RETRIEVAL_ADDRESS")] = ""
     consolidation_address: Annotated[str, TextVariable("WAGGLE_CONSOLIDATION_ADDRESS")] = ""
-    tls_certificate_file: Annotated[Path | None, PathVariable("WAGGLE_TLS_CERTIFICATE_FILE")] = None
-    tls_key_file: Annotated[Path | None, PathVariable("WAGGLE_TLS_KEY_FILE")] = None
-    tls_authority_file: Annotated[Path | None, PathVariable("WAGGLE_TLS_AUTHORITY_FILE")] = None
 
     def clusters(self) -> dict[str, str]:
         """Return cluster -> address, of those that are not as deployed."""
         names = ("gateway", "identity", "memory", "retrieval", "consolidation")
         return {name: address for name in names if (address := getattr(self, f"{name}_address"))}
-
-    def internal_tls(self) -> InternalTls | None:
-        """Return how the edge shows itself to the services; CannotStart when only a part of it is set."""
-        files = (self.tls_certificate_file, self.tls_key_file, self.tls_authority_file)
-        certificate, key, authority = files
-        if certificate is not None and key is not None and authority is not None:
-            return InternalTls(certificate, key, authority)
-        if any(files):
-            raise CannotStart("WAGGLE_TLS_CERTIFICATE_FILE, _KEY_FILE and _AUTHORITY_FILE are set together, or none")
-        return None
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -133,17 +120,17 @@ def _configuration(process: Process, directory: Path) -> Bootstrap:
     for path in (flags.certificate, flags.key):
         if not os.access(path, os.R_OK):
             raise BadConfiguration(f"{path} cannot be read")
-    certificate_file = directory / "edge-certificate.json"
+    internal_tls = read_tls_files(process.environment)
+    secrets_directory = directory / "envoy-secrets"
     # Not resolved: Kubernetes renews a secret by pointing a link elsewhere, which must go on being followed.
-    document = certificate_document(flags.certificate.absolute(), flags.key.absolute())
-    certificate_file.write_text(json.dumps(document), encoding="utf-8")
+    write_secrets(secret_documents(flags.certificate.absolute(), flags.key.absolute(), internal_tls), secrets_directory)
     places = Places(
         admin_socket=directory / "envoy.sock",
-        certificate_file=certificate_file,
+        secrets_directory=secrets_directory,
         descriptor_set=DESCRIPTOR_SET_PATH,
         listeners=listeners,
         clusters=settings.clusters(),
-        internal_tls=settings.internal_tls(),
+        internal_tls=internal_tls is not None,
     )
     return move(load_deployed(flags.config or settings.configuration), places)
 

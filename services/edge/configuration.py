@@ -1,4 +1,4 @@
-"""The deployed configuration of Envoy, moved to other addresses, ports and files. Pure but for `load_deployed`.
+"""The deployed configuration of Envoy, moved to other addresses, ports and files.
 
 Routes, limits, time-outs and replies stay what they are in deploy/envoy/envoy.yaml; only places are replaced. So what
 runs on a laptop and in the tests is what runs in production.
@@ -7,15 +7,22 @@ runs on a laptop and in the tests is what runs in production.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from services.runtime.key_material import TlsFiles
+from services.runtime.peer import service_uri
+
 ADMIN_CLUSTER: Final = "admin"
 GATEWAY_CLUSTER: Final = "gateway"
+EDGE_SECRET: Final = "edge"  # noqa: S105 - a name
+INTERNAL_SECRET: Final = "internal"  # noqa: S105 - a name
+AUTHORITY_SECRET: Final = "authority"  # noqa: S105 - a name
 
 Bootstrap = dict[str, Any]
 HostAndPort = tuple[str, int]
@@ -28,39 +35,25 @@ class BadConfiguration(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class InternalTls:
-    """How the edge shows itself to the services, and whom it trusts among them. PEM files.
-
-    Attributes:
-        certificate, key: Of the edge.
-        authority: Signer of all certificates inside the suite.
-    """
-
-    certificate: Path
-    key: Path
-    authority: Path
-
-
-@dataclass(frozen=True, slots=True)
 class Places:
     """Where one Envoy listens, whom it reaches, and where its files are.
 
     Attributes:
         admin_socket: Unix socket of the admin interface.
-        certificate_file: What `certificate_document` gives, as a file.
+        secrets_directory: Where what `secret_documents` gives is, each as `<name>.json`.
         descriptor_set: The file waggle/descriptor_set.binpb.
         listeners: Listener -> host and port; port 0 picks a free one. A listener that is not named is left out. None
             leaves all where they are.
         clusters: Cluster -> `host:port` or `unix:/path`; a cluster that is not named stays where it is.
-        internal_tls: For connections to the gRPC services; None for plain ones.
+        internal_tls: Whether connections to the gateway and the services are mutual TLS; see `secret_documents`.
     """
 
     admin_socket: Path
-    certificate_file: Path
+    secrets_directory: Path
     descriptor_set: Path
     listeners: Mapping[str, HostAndPort] | None = None
     clusters: Mapping[str, str] = field(default_factory=dict)
-    internal_tls: InternalTls | None = None
+    internal_tls: bool = False
 
 
 def load_deployed(path: Path) -> Bootstrap:
@@ -101,28 +94,48 @@ def move(deployed: Bootstrap, places: Places) -> Bootstrap:
     for cluster in resources["clusters"]:
         if cluster["name"] in addresses:
             _move_cluster(cluster, addresses[cluster["name"]])
-        if places.internal_tls is not None and cluster["name"] not in (ADMIN_CLUSTER, GATEWAY_CLUSTER):
-            cluster["transport_socket"] = _internal_tls_socket(places.internal_tls, cluster["name"])
-    _replace_values(resources, "path_config_source", {"path": str(places.certificate_file)})
-    _replace_values(resources, "proto_descriptor", str(places.descriptor_set))
+        if places.internal_tls and cluster["name"] != ADMIN_CLUSTER:
+            cluster["transport_socket"] = _internal_tls_socket(cluster["name"])
+    _place_secrets(resources, places.secrets_directory)
+    for entry in _objects(resources):
+        if "proto_descriptor" in entry:
+            entry["proto_descriptor"] = str(places.descriptor_set)
     return bootstrap
 
 
-def certificate_document(certificate: Path, key: Path) -> dict[str, Any]:
-    """The same as deploy/envoy/certificate.yaml for other files: read anew when the certificate's directory changes."""
-    return {
-        "resources": [
-            {
-                "@type": f"{_TLS_TYPES}.Secret",
-                "name": "edge",
-                "tls_certificate": {
-                    "certificate_chain": {"filename": str(certificate)},
-                    "private_key": {"filename": str(key)},
-                    "watched_directory": {"path": str(certificate.parent)},
-                },
-            }
+def secret_documents(certificate: Path, key: Path, internal: TlsFiles | None = None) -> dict[str, dict[str, Any]]:
+    """Name -> the file of a secret, as deploy/envoy/certificate.yaml is one.
+
+    Each is read anew when something changes in the directory of its files.
+
+    Args:
+        certificate, key: What clients are shown. PEM.
+        internal: How the edge shows itself to gateway and services, where those speak TLS.
+    """
+    secrets = [_certificate_secret(EDGE_SECRET, certificate, key)]
+    if internal is not None:
+        authority = {"trusted_ca": {"filename": str(internal.authority)}, **_watched(internal.authority)}
+        secrets += [
+            _certificate_secret(INTERNAL_SECRET, internal.certificate, internal.key),
+            {"@type": f"{_TLS_TYPES}.Secret", "name": AUTHORITY_SECRET, "validation_context": authority},
         ]
-    }
+    return {secret["name"]: {"resources": [secret]} for secret in secrets}
+
+
+def write_secrets(documents: Mapping[str, Mapping[str, Any]], directory: Path) -> None:
+    """Write each document as `<name>.json`; they hold paths, no keys. Raises OSError where that is not possible."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    for name, document in documents.items():
+        (directory / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def _certificate_secret(name: str, certificate: Path, key: Path) -> dict[str, Any]:
+    files = {"certificate_chain": {"filename": str(certificate)}, "private_key": {"filename": str(key)}}
+    return {"@type": f"{_TLS_TYPES}.Secret", "name": name, "tls_certificate": files | _watched(certificate)}
+
+
+def _watched(file: Path) -> dict[str, Any]:
+    return {"watched_directory": {"path": str(file.parent)}}
 
 
 def _check_names(kind: str, given: Iterable[str], known: Iterable[dict[str, Any]]) -> None:
@@ -137,25 +150,20 @@ def _move_cluster(cluster: dict[str, Any], address: str) -> None:
     cluster["load_assignment"]["endpoints"] = [{"lb_endpoints": [{"endpoint": {"address": _address(address)}}]}]
 
 
-def _internal_tls_socket(tls: InternalTls, service: str) -> dict[str, Any]:
+def _internal_tls_socket(service: str) -> dict[str, Any]:
     # Whoever answers must be this very service: its certificate says so in a URI, as all inside the suite do.
-    name = {"san_type": "URI", "matcher": {"exact": f"waggle://service/{service}"}}
+    name = {"san_type": "URI", "matcher": {"exact": service_uri(service)}}
     return {
         "name": "envoy.transport_sockets.tls",
         "typed_config": {
             "@type": f"{_TLS_TYPES}.UpstreamTlsContext",
             "common_tls_context": {
-                "alpn_protocols": ["h2"],
+                "alpn_protocols": ["http/1.1" if service == GATEWAY_CLUSTER else "h2"],
                 "tls_params": {"tls_minimum_protocol_version": "TLSv1_2"},
-                "tls_certificates": [
-                    {
-                        "certificate_chain": {"filename": str(tls.certificate)},
-                        "private_key": {"filename": str(tls.key)},
-                    }
-                ],
-                "validation_context": {
-                    "trusted_ca": {"filename": str(tls.authority)},
-                    "match_typed_subject_alt_names": [name],
+                "tls_certificate_sds_secret_configs": [{"name": INTERNAL_SECRET, "sds_config": {}}],
+                "combined_validation_context": {
+                    "default_validation_context": {"match_typed_subject_alt_names": [name]},
+                    "validation_context_sds_secret_config": {"name": AUTHORITY_SECRET, "sds_config": {}},
                 },
             },
         },
@@ -178,14 +186,18 @@ def _is_numeric(address: str) -> bool:
     return ":" in host or host.replace(".", "").isdecimal()
 
 
-def _replace_values(document: Any, name: str, value: Any) -> None:
-    """Replace the value of every member of this name, however deep."""
+def _place_secrets(document: Any, directory: Path) -> None:
+    """Let every reference to a secret, however deep, lead to its file in the directory."""
+    for entry in _objects(document):
+        if "sds_config" in entry:
+            entry["sds_config"] = {"path_config_source": {"path": str(directory / f"{entry['name']}.json")}}
+
+
+def _objects(document: Any) -> Iterator[dict[str, Any]]:
+    """Every object of a document, outer ones first."""
+    if isinstance(document, dict):
+        yield document
+        document = list(document.values())
     if isinstance(document, list):
         for item in document:
-            _replace_values(item, name, value)
-    elif isinstance(document, dict):
-        for key in document:
-            if key == name:
-                document[key] = value
-            else:
-                _replace_values(document[key], name, value)
+            yield from _objects(item)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from services.edge.certificate import ensure_certificate
-from services.edge.configuration import Places, certificate_document, load_deployed, move
+from services.edge.configuration import Places, load_deployed, move, secret_documents, write_secrets
 from services.edge.envoy import Envoy, find_envoy
 from services.gateway.descriptors import DESCRIPTOR_SET_PATH
+from services.runtime.key_material import TlsFiles
 from tests.harness.raw_http import Door
 from tests.harness.suite import wait_until
 
@@ -52,6 +53,11 @@ class Edge:
         """A client's context that trusts this edge alone and offers protocols, http/1.1 when none is named."""
         return trusting(self.certificate, *protocols)
 
+    def renewals(self) -> int:
+        """How often key material for connections inside of the suite was read again."""
+        _, body = self.envoy.ask("GET", "/stats?format=json&filter=client_ssl_socket_factory.ssl_context_update_by_sds")
+        return sum(int(entry.get("value", 0)) for entry in json.loads(body)["stats"])
+
     def access(self, request_id: str) -> dict[str, Any]:
         """The line of one request in the access log, once it is written."""
         wait_until(lambda: any(line["request_id"] == request_id for line in self._access()), "the request is logged")
@@ -86,23 +92,26 @@ def suit_tests(bootstrap: dict[str, Any]) -> None:
 
 
 @contextmanager
-def running_edge(directory: Path, tweak: Tweak | None = None, **clusters: str) -> Iterator[Edge]:
+def running_edge(
+    directory: Path, tweak: Tweak | None = None, *, internal_tls: TlsFiles | None = None, **clusters: str
+) -> Iterator[Edge]:
     """Run Envoy with the deployed configuration.
 
     Args:
         directory: For its files; also of its admin socket, so not too deep.
         tweak: Changes the configuration in place, for time-outs that a test does not want to wait for.
+        internal_tls: How it shows itself to what stands behind, where that speaks TLS.
         clusters: Cluster -> address; those that are not named lead nowhere.
     """
     certificate, key = ensure_certificate(directory / "tls", "127.0.0.1", now=datetime.datetime.now(datetime.UTC))
-    certificate_file = directory / "certificate.json"
-    certificate_file.write_text(json.dumps(certificate_document(certificate, key)), encoding="utf-8")
+    write_secrets(secret_documents(certificate, key, internal_tls), directory / "secrets")
     places = Places(
         listeners=dict.fromkeys(LISTENERS, ("127.0.0.1", 0)),
         clusters={name: clusters.get(name, NOWHERE) for name in EDGE_SERVICES},
         admin_socket=directory / "admin.sock",
-        certificate_file=certificate_file,
+        secrets_directory=directory / "secrets",
         descriptor_set=DESCRIPTOR_SET_PATH,
+        internal_tls=internal_tls is not None,
     )
     bootstrap = move(load_deployed(ENVOY_YAML), places)
     if tweak is not None:

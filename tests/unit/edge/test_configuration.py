@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from services.edge.configuration import BadConfiguration, InternalTls, Places, load_deployed, move
+from services.edge.configuration import BadConfiguration, Places, load_deployed, move, secret_documents
+from services.runtime.key_material import TlsFiles
 from tests.harness.edge import ENVOY_YAML
 
-PLACES = Places(Path("/run/admin.sock"), Path("/run/certificate.json"), Path("/lib/descriptor_set.binpb"))
+PLACES = Places(Path("/run/admin.sock"), Path("/run/secrets"), Path("/lib/descriptor_set.binpb"))
 
 
 @pytest.fixture
@@ -82,16 +83,31 @@ def test_a_place_for_what_is_not_there_is_refused(deployed: dict[str, Any], wron
         move(deployed, replace(PLACES, **wrong))
 
 
-def test_services_are_trusted_by_their_names_alone(deployed: dict[str, Any]) -> None:
-    """With certificates inside the suite, memory's does not pass for identity's; the gateway speaks plain HTTP."""
-    tls = InternalTls(Path("/tls/c"), Path("/tls/k"), Path("/tls/a"))
-    moved = move(deployed, replace(PLACES, internal_tls=tls))
-    for name in ("identity", "memory", "retrieval", "consolidation"):
+def test_each_cluster_is_trusted_by_its_name_alone(deployed: dict[str, Any]) -> None:
+    """With certificates inside the suite, memory's does not pass for identity's; the admin socket stays plain."""
+    moved = move(deployed, replace(PLACES, internal_tls=True))
+    for name in ("gateway", "identity", "memory", "retrieval", "consolidation"):
         common = cluster(moved, name)["transport_socket"]["typed_config"]["common_tls_context"]
-        (wanted,) = common["validation_context"]["match_typed_subject_alt_names"]
+        validation = common["combined_validation_context"]
+        (wanted,) = validation["default_validation_context"]["match_typed_subject_alt_names"]
         assert {"exact": f"waggle://service/{name}"} == wanted["matcher"]
-        assert {"filename": "/tls/a"} == common["validation_context"]["trusted_ca"]
-    assert "transport_socket" not in cluster(moved, "gateway")
+        for secret in (
+            validation["validation_context_sds_secret_config"],
+            *common["tls_certificate_sds_secret_configs"],
+        ):
+            assert f"/run/secrets/{secret['name']}.json" == secret["sds_config"]["path_config_source"]["path"]
+    assert "transport_socket" not in cluster(moved, "admin")
+
+
+def test_key_material_is_watched_where_it_lies() -> None:
+    """Certificates are renewed by replacing files, the authority's with them."""
+    internal = TlsFiles(Path("/tls/tls.crt"), Path("/tls/tls.key"), Path("/tls/ca.crt"))
+    documents = secret_documents(Path("/edge/c"), Path("/edge/k"), internal)
+    edge, own, authority = (document["resources"][0] for document in documents.values())
+    assert ("edge", {"path": "/edge"}) == (edge["name"], edge["tls_certificate"]["watched_directory"])
+    assert {"filename": "/tls/tls.crt"} == own["tls_certificate"]["certificate_chain"]
+    assert {"filename": "/tls/ca.crt"} == authority["validation_context"]["trusted_ca"]
+    assert {"path": "/tls"} == authority["validation_context"]["watched_directory"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: 1", "a: [", None])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from services.edge.configuration import certificate_document, load_deployed
+from services.edge.configuration import load_deployed, secret_documents
 from services.gateway.descriptors import Descriptors
 from services.gateway.error_envelope import INTERNAL_TEXT, ErrorEnvelope
 from services.gateway.router import NO_ROUTE_TEXT
@@ -152,4 +152,4 @@ def test_the_certificate_is_read_anew_when_it_is_renewed() -> None:
     """The deployed file is what the program writes for other places."""
     written = yaml.safe_load(ENVOY_YAML.with_name("certificate.yaml").read_text(encoding="utf-8"))
     directory = Path("/etc/waggle/edge-tls")
-    assert certificate_document(directory / "tls.crt", directory / "tls.key") == written
+    assert secret_documents(directory / "tls.crt", directory / "tls.key") == {"edge": written}
