@@ -118,6 +118,6 @@ async def _answers(channel: grpc.aio.Channel) -> bool:
     check: Any = channel.unary_unary(_HEALTH_CHECK)
     try:
         await check(b"", wait_for_ready=True)
-    except grpc.aio.AioRpcError:
-        return False
+    except grpc.aio.AioRpcError as error:
+        return error.code() is not grpc.StatusCode.UNAVAILABLE
     return True

@@ -22,6 +22,7 @@ from services.gateway.message_shape import MessageShapes
 from services.gateway.route_table import compile_routes
 from services.gateway.server import listening_socket, make_router, make_server
 from services.gateway.settings import HttpLimits
+from services.runtime.key_material import ReloadedKeyMaterial
 from services.runtime.transport import MESSAGE_BYTES_MAX
 
 Answer = Callable[[Any, grpc.ServicerContext], dict[str, Any]]
@@ -113,8 +114,8 @@ class _Handler(grpc.GenericRpcHandler):
 
 
 @contextmanager
-def running_gateway(address: str, limits: HttpLimits) -> Iterator[int]:
-    """Run a gateway whose services all listen at `address`; gives its port."""
+def running_gateway(address: str, limits: HttpLimits, key_material: ReloadedKeyMaterial | None = None) -> Iterator[int]:
+    """Run a gateway whose services all listen at `address`, under TLS when it has key material; gives its port."""
     descriptors = Descriptors.load()
     shapes = MessageShapes(descriptors)
     routes = compile_routes(descriptors, shapes)
@@ -127,7 +128,7 @@ def running_gateway(address: str, limits: HttpLimits) -> Iterator[int]:
     async def serve() -> None:
         backends = Backends({route.service: address for route in routes})
         application = GatewayApplication(router, backends, envelope, body_timeout_s=limits.body_timeout_s)
-        server = make_server(application, limits)
+        server = make_server(application, limits, key_material=key_material)
         loop = asyncio.get_running_loop()
         stop.append(lambda: loop.call_soon_threadsafe(setattr, server, "should_exit", True))
         started.set()
