@@ -1,7 +1,7 @@
 # Every target works alone on a fresh clone: whatever it needs, the environment included, is made first.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup proto lint fix types test test-all bench demo serve clean
+.PHONY: help setup proto lint fix types test test-all image-check bench demo serve clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -10,13 +10,15 @@ STAMP := $(VENV)/.installed
 # Options for pytest, pytest-xdist's included: make test PYTEST="-n 0 tests/unit"
 PYTEST ?= -n 2
 BENCH ?=
+# --renew chooses the newest versions of all packages and pins them; --keep leaves the directory there.
+IMAGE_CHECK ?=
 DEMO ?=
 LISTEN ?= 127.0.0.1:7474
 DATA ?= data
 SOURCES := services cli scripts tests sdk $(wildcard benchmarks examples)
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Create the environment in .venv (quick when nothing changed)
 
@@ -54,6 +56,9 @@ test: $(STAMP) ## Run all tests but the deep ones; a few minutes
 
 test-all: $(STAMP) ## Run all tests, generated worlds and kills in depth; much longer
 	WAGGLE_TEST_PROFILE=deep $(BIN)/python -m pytest $(PYTEST)
+
+image-check: $(STAMP) ## Take the steps of both container images in a clean directory, and start what comes of them
+	PYTHONPATH=. $(BIN)/python scripts/check_image_steps.py $(IMAGE_CHECK)
 
 bench: $(STAMP) ## Measure every budget and print figure and budget side by side (BENCH="--data DIR")
 	$(BIN)/python -m benchmarks $(BENCH)
