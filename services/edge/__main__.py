@@ -8,6 +8,7 @@ running requests may finish, then Envoy ends.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -82,21 +83,29 @@ def run(process: Process) -> int:
     """Run Envoy until SIGTERM or SIGINT, or until it ends by itself.
 
     Returns:
-        0 after a drain, otherwise the code that Envoy ended with, or 1 where that was 0.
+        0, after a drain.
 
     Raises:
-        CannotStart: There is no Envoy, a setting is missing or malformed, or a file cannot be used.
+        CannotStart: There is no Envoy, a setting is malformed, a file cannot be used, or Envoy has ended by itself.
     """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
-    try:
-        binary = find_envoy(process.flags.envoy)
-        directory = process.flags.run_directory or Path(tempfile.mkdtemp(prefix="waggle-edge-"))
-        bootstrap = _configuration(process, directory)
-        envoy = Envoy(binary, bootstrap, directory, concurrency=process.flags.concurrency)
-    except (BadConfiguration, EnvoyMissing, OSError, ValueError) as error:
-        raise CannotStart(str(error)) from error
+    with contextlib.ExitStack() as stack:
+        directory = process.flags.run_directory
+        if directory is None:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waggle-edge-")))
+        try:
+            binary = find_envoy(process.flags.envoy)
+            bootstrap = _configuration(process, directory)
+            envoy = Envoy(binary, bootstrap, directory, concurrency=process.flags.concurrency)
+        except (BadConfiguration, EnvoyMissing, OSError, ValueError) as error:
+            raise CannotStart(str(error)) from error
+        _serve(envoy, process, stop)
+    return 0
+
+
+def _serve(envoy: Envoy, process: Process, stop: threading.Event) -> None:
     log.info("listening", address=process.listen or "as deployed")
     while envoy.process.poll() is None and not stop.wait(WATCH_S):
         pass
@@ -106,7 +115,6 @@ def run(process: Process) -> int:
     envoy.drain(DRAIN_S)
     envoy.stop()
     log.info("stopped")
-    return 0
 
 
 def _configuration(process: Process, directory: Path) -> Bootstrap:

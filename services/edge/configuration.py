@@ -44,7 +44,8 @@ class Places:
         descriptor_set: The file waggle/descriptor_set.binpb.
         listeners: Listener -> host and port; port 0 picks a free one. A listener that is not named is left out. None
             leaves all where they are.
-        clusters: Cluster -> `host:port` or `unix:/path`; a cluster that is not named stays where it is.
+        clusters: Cluster -> `host:port`, `unix:/path`, or another target of gRPC such as `ipv4:host:port,host:port`; a
+            cluster that is not named stays where it is.
         internal_tls: Whether connections to the gateway and the services are mutual TLS; see `secret_documents`.
     """
 
@@ -144,10 +145,14 @@ def _check_names(kind: str, given: Iterable[str], known: Iterable[dict[str, Any]
 
 
 def _move_cluster(cluster: dict[str, Any], address: str) -> None:
+    # gRPC's own ways to write an address: the services are told the same ones.
+    scheme, colon, places = address.partition(":")
+    several = places.split(",") if colon and scheme in ("ipv4", "ipv6") else [address.removeprefix("dns:///")]
     # A name is resolved again and again while Envoy runs; a socket or an address stays what it is.
-    address = address.removeprefix("dns:///")
-    cluster["type"] = "STATIC" if address.startswith("unix:") or _is_numeric(address) else "STRICT_DNS"
-    cluster["load_assignment"]["endpoints"] = [{"lb_endpoints": [{"endpoint": {"address": _address(address)}}]}]
+    is_fixed = all(place.startswith("unix:") or _is_numeric(place) for place in several)
+    cluster["type"] = "STATIC" if is_fixed else "STRICT_DNS"
+    endpoints = [{"endpoint": {"address": _address(place)}} for place in several]
+    cluster["load_assignment"]["endpoints"] = [{"lb_endpoints": endpoints}]
 
 
 def _internal_tls_socket(service: str) -> dict[str, Any]:

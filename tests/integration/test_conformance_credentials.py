@@ -14,6 +14,8 @@ from tests.harness.golden import assert_golden, settled
 from tests.harness.suite import EVERY_SCOPE, Suite
 from tests.harness.untouched import untouched
 
+pytestmark = pytest.mark.both_entrances
+
 Json = dict[str, Any]
 ABSENT = "00000000-0000-4000-8000-00000000dead"
 GRANT = builders.scope_json("credentials")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import signal
@@ -18,9 +19,12 @@ import psutil
 import pytest
 
 from cli.suite import RUN_DIRECTORY, SUITE_FILE
+from services.edge.certificate import ensure_certificate
+from services.edge.configuration import Places, load_deployed, move, secret_documents, write_secrets
 from services.edge.envoy import EnvoyMissing, find_envoy
+from services.gateway.descriptors import DESCRIPTOR_SET_PATH
 from services.gateway.settings import HttpLimits
-from tests.harness.edge import Edge, running_edge, suit_tests, trusting
+from tests.harness.edge import ENVOY_YAML, Edge, running_edge, suit_tests, trusting
 from tests.harness.plain_http import json_reply, plain_server
 from tests.harness.raw_http import RawConnection, request_bytes
 from tests.harness.running_gateway import ScriptedBackend, running_gateway
@@ -117,6 +121,18 @@ def is_leaving(edge: Edge) -> bool:
     with RawConnection(edge.door) as connection:
         connection.send(request_bytes("GET", "/nope"))
         return connection.receive().headers.get("connection") == "close"
+
+
+def test_envoy_takes_the_file_as_it_is_deployed(tmp_path: Path) -> None:
+    """Every listener and every cluster at its deployed place; only files are those of this machine."""
+    certificate, key = ensure_certificate(tmp_path / "tls", "127.0.0.1", now=datetime.datetime.now(datetime.UTC))
+    write_secrets(secret_documents(certificate, key), tmp_path / "secrets")
+    places = Places(tmp_path / "admin.sock", tmp_path / "secrets", DESCRIPTOR_SET_PATH)
+    path = tmp_path / "envoy.json"
+    path.write_text(json.dumps(move(load_deployed(ENVOY_YAML), places)), encoding="utf-8")
+    command = [str(find_envoy()), "--mode", "validate", "--config-path", str(path), "--disable-hot-restart"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert 0 == ended.returncode, ended.stderr
 
 
 def test_a_port_in_use_is_said_before_anything_starts(tmp_path: Path) -> None:
