@@ -28,7 +28,7 @@ _ATTEMPTS: Final = 5
 Workspaces = dict[bytes, Workspace]
 
 
-class _WorkspaceMissed(Exception):
+class WorkspaceMissed(Exception):
     """A workspace was entered between the listing and the snapshot of the export."""
 
 
@@ -49,17 +49,12 @@ def export(
     configure_logging("export")
     os.umask(0o077)
     with opened_exporter(data_dir, storage_address) as exporter, new_file(output) as file:
-        for _ in range(_ATTEMPTS):
-            workspaces = _workspaces_of(exporter, company)
-            if workspaces is None:
-                fail(f"there is no company {company}")
-            try:
-                counts = _write(exporter, company, workspaces, file.write)
-                break
-            except _WorkspaceMissed:
-                continue
-        else:
+        try:
+            counts = write_export(exporter, company, file.write)
+        except WorkspaceMissed:
             fail(f"{company} enters workspaces faster than they can be listed; try again")
+        if counts is None:
+            fail(f"there is no company {company}")
     if as_json and output != "-":
         print_json({"company_id": company, "file": output, "lines": counts})
     else:
@@ -68,6 +63,35 @@ def export(
             f"{count:,} {kind}" for kind, count in sorted(counts.items()) if kind not in ("export", "end")
         )
         console.print(f"Exported {company} to {output}: {words}", markup=False)
+
+
+def write_export(exporter: Exporter, company_id: str, write: Callable[[bytes], object]) -> dict[str, int] | None:
+    """Write an export of a company, as of one moment.
+
+    Args:
+        exporter: Of the store.
+        company_id: The company.
+        write: Takes the next bytes of the file.
+
+    Returns:
+        The number of lines by type; None, and nothing was written, when there is no such company.
+
+    Raises:
+        WorkspaceMissed: The company enters workspaces faster than they can be listed; nothing was written.
+        StoreInconsistent: What was written is no good export and must be thrown away.
+        StorageUnavailable: The store was closed or opened again meanwhile; the same.
+        OSError: The file cannot be written.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        workspaces = _workspaces_of(exporter, company_id)
+        if workspaces is None:
+            return None
+        try:
+            return _write(exporter, company_id, workspaces, write)
+        except WorkspaceMissed:
+            if attempt == _ATTEMPTS:
+                raise
+    raise WorkspaceMissed
 
 
 def _workspaces_of(exporter: Exporter, company_id: str) -> Workspaces | None:
@@ -104,7 +128,7 @@ def _write(
     """Write a whole export and return the number of lines by type.
 
     Raises:
-        _WorkspaceMissed: The snapshot has other workspaces; nothing was written.
+        WorkspaceMissed: The snapshot has other workspaces; nothing was written.
     """
     export = exporter.export(partitions=[IDENTITY_PARTITION, *workspaces])
     opening = export.opening
@@ -129,7 +153,7 @@ def _write(
             return
         # The directory is read first, in the same snapshot: nothing is written before it is known to be complete.
         if directory.workspaces != workspaces:
-            raise _WorkspaceMissed
+            raise WorkspaceMissed
         writer.put(
             "export",
             {

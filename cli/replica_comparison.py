@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 import grpc
 
-from cli.console import fail
+from cli.console import EXIT_USAGE, fail
 from cli.operator_transport import operator_transport
 from cli.progress_bar import ProgressBar
+from cli.store_exports import EXIT_UNAVAILABLE
 from services.audit.findings import Finding
 from services.domain.errors import RecordNotFound, StorageInconsistency, WaggleError
 from services.retrieval.convert_answers import ProtobufAnswerEncoder
@@ -71,8 +72,10 @@ def compare_replica(
                 _compare(store, digest_replica, admin_keys, partition, result)
             except StorageInconsistency as error:
                 result.findings.append(Finding("replica", "", f"cannot be made: {error.message}", partition.hex()))
-            except (WaggleError, RpcFailure) as error:
-                fail(f"the replica cannot be compared: {error.message}")
+            except WaggleError as error:
+                fail(f"the replica cannot be compared: {error.message}", EXIT_USAGE)
+            except RpcFailure as error:
+                fail(f"the replica cannot be compared: {error.message}", EXIT_UNAVAILABLE)
     return result
 
 

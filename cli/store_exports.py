@@ -7,19 +7,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import grpc
 import typer
 
 from cli.console import fail
 from cli.operator_transport import operator_transport
 from cli.readiness import GrpcProbe
 from cli.suite import STORAGE, NotRunning, find_address
-from services.domain.errors import WaggleError
+from services.domain.errors import StorageInconsistency, WaggleError
 from services.runtime.status import RpcFailure
 from services.storage.directory import open_store
 from services.storage.directory_errors import DirectoryError
 from services.storage.export_client import GrpcExporter
 from services.storage.exporting import Exporter, LocalExporter
+
+EXIT_UNAVAILABLE = 69
 
 StorageAddressOption = Annotated[
     str,
@@ -49,10 +50,10 @@ def opened_exporter(data_directory: Path, address: str) -> Iterator[Exporter]:
                 yield LocalExporter(store)
     except DirectoryError as error:
         fail(str(error), error.exit_code)
+    except StorageInconsistency as error:
+        fail(f"the store at {address or data_directory} contradicts itself: {error.message}")
     except (WaggleError, RpcFailure) as error:
-        fail(f"the store at {address or data_directory} cannot be read: {error.message}")
-    except grpc.RpcError:
-        fail(f"the store at {address or data_directory} cannot be reached")
+        fail(f"the store at {address or data_directory} cannot be read: {error.message}", EXIT_UNAVAILABLE)
 
 
 def running_address(data_directory: Path) -> str:

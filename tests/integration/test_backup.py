@@ -1,4 +1,4 @@
-"""Backup, restore and verification of a suite, as an operator runs them: commands, real processes, a real restore."""
+"""Backup, restore, verification and export of a suite, as an operator runs them, on real processes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import cli.backups
+import cli.company_export
 import cli.main
 import cli.verification
 from cli.suite import VERIFIER_KEY_FILE
@@ -47,7 +48,7 @@ def waggle(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 def waggle_here(*arguments: str) -> Result:
     """Run a command inside of this process, which costs a tenth: for what is refused, and for files."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (cli.backups, cli.verification):
+        for module in (cli.backups, cli.company_export, cli.verification):
             patch.setattr(module, "configure_logging", lambda _name: None)
         mask = os.umask(0o077)
         try:
@@ -260,6 +261,41 @@ def test_the_replica_is_shown_to_administrators_of_its_company_only(backed_up: B
     token = {"other": suite.other_admin_key, "writer": suite.writer_key}[key]
     ended = waggle_here("verify", "--data-dir", str(suite.data_directory), "--key", token)
     assert words in (ended.stdout + ended.stderr).replace("no workspaces", "0 workspaces")
+
+
+def test_an_exported_company_is_re_created_for_another(backed_up: BackedUp, tmp_path: Path) -> None:
+    """Exported while the suite serves, imported under another company: found, related and derived as before, once."""
+    suite, known = backed_up.suite, backed_up.known
+    directory, file = str(suite.data_directory), tmp_path / "acme.jsonl"
+    told = waggle_here("export", "--company", COMPANY, "--data-dir", directory, "--output", str(file), "--json")
+    assert (0, 1 + WRITERS) == (told.exit_code, json.loads(told.stdout)["lines"]["workspace"]), told.output
+    key = suite.issue("newcomer", ["memory_read", "memory_write"], admin_key=suite.other_admin_key)
+    arguments = ("import", "company", str(file), "--data-dir", directory, "--key", key, "--json")
+    reports = [json.loads(waggle_here(*arguments).stdout) for _ in range(2)]
+    assert [(0, 1 + WRITERS), (reports[0]["committed"], 1 + WRITERS)] == [
+        (report["replayed"], report["workspaces"]) for report in reports
+    ]
+    with suite.client(key) as client:
+        api = Api(client, known.scope)
+        page = api.expect("memory/search/lexical", {"mode": "lexical", "query": {"text": "alpha", "limit": 10}})["page"]
+        records = {hit["record"]["payload"]["content"]["primary"]: hit["record"] for hit in page["hits"]}
+        assert {"alpha hive", "gamma made of alpha"} == set(records)
+        origin = records["alpha hive"]["payload"]["metadata"]["waggle_imported_from"]
+        assert (COMPANY, known.first["record_id"]) == (origin["company_id"], origin["record_id"])
+        source = records["gamma made of alpha"]["derivation"]["sources"][0]
+        assert source == builders.reference(records["alpha hive"]["record_id"])
+        asked = {"query": {"root_record_ids": [records["alpha hive"]["record_id"]]}}
+        assert ["supports"] == [
+            edge["input"]["kind"] for edge in api.expect("memory/graph/typed", asked)["graph"]["edges"]
+        ]
+
+
+def test_a_company_that_is_not_there_is_not_exported(backed_up: BackedUp, tmp_path: Path) -> None:
+    """The message names it, and no file is left."""
+    directory, file = str(backed_up.suite.data_directory), tmp_path / "none.jsonl"
+    ended = waggle_here("export", "--company", "nobody", "--data-dir", directory, "--output", str(file))
+    assert (1, True) == (ended.exit_code, "there is no company nobody" in ended.stderr)
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_a_backup_never_overwrites(backed_up: BackedUp) -> None:

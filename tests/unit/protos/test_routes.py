@@ -262,11 +262,13 @@ def test_statuses_agree_with_the_route(name: str) -> None:
 
 
 def test_methods_without_a_route() -> None:
-    """Storage, which is internal, and the import, which streams, are for gRPC callers only."""
+    """For gRPC callers only: storage and its export, which are internal, the import, which streams, and what one
+    process tells of itself."""
     without = {
         f"{service.name}.{method.name}"
         for service in declared().services()
         for method in service.methods
         if declared().http_rule(method) is None
     }
-    assert {name for name in without if not name.startswith("StorageService.")} == {"ImportService.ImportCommands"}
+    public = {"ImportService.ImportCommands", "ReplicaService.DigestReplica"}
+    assert {name for name in without if not name.startswith(("StorageService.", "ExportService."))} == public
