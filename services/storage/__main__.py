@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from services.runtime.health_names import WRITES
 from services.runtime.main import Process, run_service
 from services.runtime.server import Registry
 from services.runtime.settings import read_settings
@@ -29,9 +30,6 @@ from waggle.storage.v1 import export_service_pb2_grpc, storage_service_pb2_grpc
 
 CALLERS: Final = ("identity", "memory", "retrieval", "consolidation", "admin")
 """Whom storage serves under mutual TLS, by the names in their certificates; "admin" is for commands of operators."""
-WRITES: Final = "writes"
-"""The name under which the health service answers whether storage accepts writes. Readiness, "", is that of reads: on a
-full disk, and once damage stopped all writes, it stays SERVING, since nothing is gained by a restart."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +61,7 @@ def build(registry: Registry, process: Process) -> None:
         raise CannotStart(str(error), error.exit_code) from error
     registry.on_close(store.close)
     registry.ready_when(store.is_open)
+    # Readiness is that of reads: on a full disk it stays, since nothing is gained by a restart.
     registry.report(WRITES, store.is_writable)
     if process.transport.key_material is not None:
         registry.admit_only(CALLERS)
