@@ -8,6 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from services.domain.errors import StorageInconsistency
+from services.runtime.fault_points import fault_point
 from services.runtime.version import VERSION
 from services.storage.backup_file import BACKUP_FORMAT_VERSION, BackupDamaged, BackupHeader, BackupReader, BackupWriter
 from services.storage.directory import lay_store
@@ -77,6 +78,7 @@ def write_backup(export: Export, write: Callable[[bytes], object], *, on_progres
             check.take(key, value)
             writer.put(key, value)
         on_progress(check.value_count)
+        fault_point("backup.page")
     problems = check.finish()
     if problems:
         raise StoreInconsistent(problems)
@@ -127,6 +129,7 @@ def _fill(draft: Engine, reader: BackupReader, on_progress: Progress) -> None:
                 draft.write(held)
                 held, held_bytes = [], 0
             on_progress(reader.bytes_read)
+            fault_point("restore.page")
     except OSError as error:
         # Told apart from a directory that cannot be written.
         raise BackupDamaged(f"it cannot be read: {error.strerror or error}") from error
@@ -142,6 +145,7 @@ def _fill(draft: Engine, reader: BackupReader, on_progress: Progress) -> None:
         raise BackupDamaged(f"the store in it contradicts itself: {found.problems[0]}")
     if (found.partition_count, found.key_count) != (reader.header.partition_count, reader.header.key_count):
         raise BackupDamaged("its header counts other partitions or keys than it holds")
+    fault_point("restore.filled")
 
 
 def _restored_meta(stored: bytes, header: BackupHeader) -> StoreMeta:
