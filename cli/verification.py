@@ -43,7 +43,7 @@ def verify(
         list[str] | None,
         typer.Option(
             "--key",
-            envvar="WAGGLE_KEY",
+            envvar="WAGGLE_ADMIN_KEY",
             help="Key of a company administrator: the replica of its workspaces is compared with storage. Repeatable.",
             show_default=False,
         ),

@@ -249,7 +249,7 @@ def _check_fenced(api: Api, backed_up: BackedUp) -> None:
 def test_a_running_suite_is_verified_with_its_replica(backed_up: BackedUp) -> None:
     """While it serves, storage is judged from one snapshot and the replica compared with it."""
     suite = backed_up.suite
-    ended = waggle("verify", "--data-dir", str(suite.data_directory), environment={"WAGGLE_KEY": suite.admin_key})
+    ended = waggle("verify", "--data-dir", str(suite.data_directory), environment={"WAGGLE_ADMIN_KEY": suite.admin_key})
     assert 0 == ended.returncode, ended.stdout + ended.stderr
     assert f"{1 + WRITERS} workspaces compared" in ended.stdout
 
