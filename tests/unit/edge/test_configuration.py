@@ -76,6 +76,23 @@ def test_an_address_is_what_the_services_call_it(
     assert "STRICT_DNS" == cluster(moved, "identity")["type"]
 
 
+@pytest.mark.parametrize(
+    ("address", "kind", "places"),
+    [
+        ("ipv4:10.0.0.1:7472,10.0.0.2:7473", "STATIC", [("10.0.0.1", 7472), ("10.0.0.2", 7473)]),
+        ("ipv6:[::1]:7472,[::2]:7473", "STATIC", [("::1", 7472), ("::2", 7473)]),
+    ],
+)
+def test_several_processes_are_several_endpoints(
+    deployed: dict[str, Any], address: str, kind: str, places: list[tuple[str, int]]
+) -> None:
+    """As gRPC writes them, so that edge and services are told the same."""
+    moved = cluster(move(deployed, replace(PLACES, clusters={"memory": address})), "memory")
+    (group,) = moved["load_assignment"]["endpoints"]
+    found = [entry["endpoint"]["address"]["socket_address"] for entry in group["lb_endpoints"]]
+    assert (kind, places) == (moved["type"], [(entry["address"], entry["port_value"]) for entry in found])
+
+
 @pytest.mark.parametrize("wrong", [{"listeners": {"edgy": ("::1", 1)}}, {"clusters": {"storage": "unix:/s.sock"}}])
 def test_a_place_for_what_is_not_there_is_refused(deployed: dict[str, Any], wrong: dict[str, Any]) -> None:
     """A misspelt name must not leave a cluster where it was, and storage is none."""
