@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from services.runtime.main import DrainSettings
 from services.runtime.server import DRAIN_S
+from services.runtime.settings import read_settings
 from services.runtime.version import VERSION
 from tests.harness.deployment import (
     CONFIGURATION,
@@ -17,6 +19,7 @@ from tests.harness.deployment import (
     base_documents,
     byte_count,
     documents,
+    read_env,
     workloads,
 )
 
@@ -39,7 +42,8 @@ def test_a_process_runs_as_in_the_cluster(name: str) -> None:
     assert f"{process.container['image']}:{VERSION}" == service["image"]
     assert [CONFIGURATION.relative_to(DEPLOY).as_posix()] == service["env_file"]
     assert process.memory("limits") == byte_count(service["mem_limit"])
-    assert DRAIN_S < int(service["stop_grace_period"].removesuffix("s"))
+    notice_s = read_settings(DrainSettings, read_env(CONFIGURATION)).notice_ms / 1000
+    assert notice_s + DRAIN_S < int(service["stop_grace_period"].removesuffix("s"))
     places = {re.fullmatch(r".*:(/[^:]+)(?::ro)?", volume).group(1) for volume in service["volumes"]}
     mounted = {mount["mountPath"] for mount in process.container["volumeMounts"]}
     assert mounted - {"/tmp"} == places

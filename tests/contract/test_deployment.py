@@ -156,7 +156,7 @@ def test_a_process_may_drain_before_it_is_killed(name: str) -> None:
     assert (name == "storage") == (before_s == 0)
     assert name == "storage" or before_s > NAMES_ARE_OLD_S
     drain_s = {"gateway": HttpLimits().drain_s, "edge": EDGE_DRAIN_S + ADMIN_TIMEOUT_S}.get(name, DRAIN_S)
-    notice_s = DrainSettings().notice_ms / 1000
+    notice_s = read_settings(DrainSettings, VARIABLES).notice_ms / 1000
     assert pod["terminationGracePeriodSeconds"] > before_s + notice_s + drain_s
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -37,6 +38,7 @@ class Setting:
     kind: type
 
 
+@functools.cache
 def settings_kinds() -> list[type]:
     """Every dataclass of settings that a module of the services defines."""
     found = []
@@ -47,11 +49,13 @@ def settings_kinds() -> list[type]:
     return found
 
 
+@functools.cache
 def all_settings() -> dict[str, Setting]:
     """Variable -> setting, of all processes."""
     return {setting.variable.name: setting for kind in settings_kinds() for setting in _members(kind)}
 
 
+@functools.cache
 def address_variables() -> dict[str, str]:
     """Service -> variable, of those that the gateway has routes to."""
     descriptors = Descriptors.load()
