@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,6 +10,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from services.runtime.call_context import bind_call, release_call
 from services.runtime.handlers import Handler, wrap_handlers
 from services.runtime.health import Check, HealthServicer
 from services.runtime.logging import get_logger
@@ -17,6 +19,7 @@ from services.runtime.transport import PLAIN, Transport
 
 THREAD_COUNT = 24
 DRAIN_S = 8.0
+OTHERS_S = 1.5
 
 log = get_logger()
 
@@ -42,6 +45,8 @@ class Registry:
         self.services: dict[str, dict[str, Handler]] = {}
         self._checks: list[Check] = []
         self._checks_of_others: list[Check] = []
+        self._asking_others = threading.Lock()
+        self._others_answered_last = False
         self._others_have_answered = False
         self._reports: dict[str, Check] = {}
         self._check_peer: CheckPeer | None = None
@@ -63,7 +68,7 @@ class Registry:
 
         Args:
             check: What must hold.
-            of_another: It tells of another process, such as storage; see `is_in_service`.
+            of_another: It asks another process, such as storage, and has OTHERS_S; see `is_in_service`.
         """
         (self._checks_of_others if of_another else self._checks).append(check)
 
@@ -99,10 +104,16 @@ class Registry:
         return _holds(self._checks)
 
     def _others_answer(self) -> bool:
-        if not _holds(self._checks_of_others):
-            return False
-        self._others_have_answered = True
-        return True
+        # One asks, whoever comes meanwhile is told what was so last: a service that hangs takes one thread, not all.
+        if self._asking_others.acquire(blocking=False):
+            bind_call("", OTHERS_S)
+            try:
+                self._others_answered_last = _holds(self._checks_of_others)
+            finally:
+                release_call()
+                self._asking_others.release()
+            self._others_have_answered |= self._others_answered_last
+        return self._others_answered_last
 
     def close(self) -> None:
         """Run what `on_close` registered; a failure is logged and the rest still runs."""

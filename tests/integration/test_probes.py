@@ -12,8 +12,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from services.runtime.call_context import remaining_s
 from services.runtime.health_listener import HealthListener, open_health_listener
-from services.runtime.server import Registry, RunningServer
+from services.runtime.server import OTHERS_S, Registry, RunningServer
 from services.runtime.start_failure import CannotStart
 from services.runtime.transport import PLAIN
 from tests.harness.certificates import issued_certificates
@@ -121,6 +122,32 @@ def test_the_listener_speaks_plain_text_beside_a_server_under_tls(tmp_path: Path
     listener.close()
     server.drain(1.0)
     assert [grpc.StatusCode.UNIMPLEMENTED] * 2 == codes
+
+
+def test_a_storage_that_hangs_takes_no_answers_from_probes(tmp_path: Path) -> None:
+    """However often readiness is asked for, one question waits at a time, and life and readiness are answered."""
+    parts, asked, may_answer = Parts(), threading.Semaphore(0), threading.Event()
+    limits_s: list[float] = []
+
+    def hang() -> bool:
+        limits_s.append(remaining_s(CALL_S))
+        asked.release()
+        return may_answer.wait(CALL_S)
+
+    parts.registry.ready_when(hang, of_another=True)
+    address = f"unix:{tmp_path}/s.sock"
+    server = RunningServer(parts.registry, address)
+    with asking(address) as stub:
+        waiting = stub.Check.future(health_pb2.HealthCheckRequest(), timeout=CALL_S, wait_for_ready=True)
+        asked.acquire()
+        states = [state(stub, name) for name in ["", "liveness"] * 10]
+        may_answer.set()
+        assert SERVING == waiting.result().status
+        assert SERVING == state(stub, "")
+    server.drain(1.0)
+    assert [NOT_SERVING, SERVING] * 10 == states
+    # And what asks has little time for it.
+    assert all(limit_s <= OTHERS_S for limit_s in limits_s)
 
 
 def test_nothing_listens_unless_an_operator_wants_it() -> None:
