@@ -28,10 +28,16 @@ class Named(pb_grpc.StorageServiceServicer):
     def __init__(self, name: str) -> None:
         self.name = name
         self.peers: set[str] = set()
+        self.may_go_on = threading.Event()
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.peers.add(context.peer())
         return pb.ReadResponse(incarnation=self.name)
+
+    def ChangedSince(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        yield pb.ChangedSinceResponse()
+        self.may_go_on.wait(CALL_S)
+        yield pb.ChangedSinceResponse(last=True)
 
 
 def serve(servicer: Named, port: int = 0, transport: Transport = PLAIN) -> RunningServer:
@@ -116,6 +122,23 @@ def test_connections_that_age_end_no_call(transport: Callable[[str, int], Transp
         address = f"127.0.0.1:{server.port}"
         with transport("memory", 40).open_channel(address, "storage") as channel, Load().running(channel) as load:
             wait_until(lambda: len(servicer.peers) > 20, "many connections were made")
+        assert [] == load.failures
+    finally:
+        server.drain(1.0)
+
+
+def test_a_long_stream_outlives_the_age_of_its_connection() -> None:
+    """As long as it takes: a backup or an import is one call, and later calls have moved to other connections."""
+    servicer = Named("only")
+    server = serve(servicer, transport=Transport(connection_age_ms=40))
+    try:
+        with PLAIN.open_channel(f"127.0.0.1:{server.port}", "storage") as channel:
+            stream: Any = pb_grpc.StorageServiceStub(channel).ChangedSince(pb.ChangedSinceRequest(), timeout=CALL_S)
+            first = next(stream)
+            with Load().running(channel) as load:
+                wait_until(lambda: len(servicer.peers) > 10, "many connections were made")
+            servicer.may_go_on.set()
+            assert [False, True] == [first.last, next(stream).last]
         assert [] == load.failures
     finally:
         server.drain(1.0)
