@@ -1,7 +1,7 @@
 # Every target works alone on a fresh clone: whatever it needs, the environment included, is made first.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup proto lint fix types test test-all image-check bench demo serve clean
+.PHONY: help setup proto lint fix types test test-all image-check bench soak demo serve clean
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -10,12 +10,13 @@ STAMP := $(VENV)/.installed
 # Options for pytest, pytest-xdist's included: make test PYTEST="-n 0 tests/unit"
 PYTEST ?= -n 2
 BENCH ?=
+SOAK ?= --minutes 10 --report docs/soak.md
 # --renew chooses the newest versions of all packages and pins them; --keep leaves the directory there.
 IMAGE_CHECK ?=
 DEMO ?=
 LISTEN ?= 127.0.0.1:7474
 DATA ?= data
-SOURCES := services cli scripts tests sdk $(wildcard benchmarks examples)
+SOURCES := services cli scripts tests sdk $(wildcard benchmarks soak examples)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +63,9 @@ image-check: $(STAMP) ## Take the steps of both container images in a clean dire
 
 bench: $(STAMP) ## Measure every budget and print figure and budget side by side (BENCH="--data DIR")
 	$(BIN)/python -m benchmarks $(BENCH)
+
+soak: $(STAMP) ## Ten minutes of load, kills and attacks, then the proof (SOAK="--minutes 1 --seed N")
+	$(BIN)/python -m soak $(SOAK)
 
 demo: $(STAMP) ## See it work: import a history, search it, read the path to each memory
 	$(BIN)/python -m cli.demo $(DEMO)

@@ -7,38 +7,20 @@ document and the same headers. Every answer is held to openapi.json on the way.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, replace
-from functools import cache
 from types import TracebackType
 from typing import Any
-from urllib.parse import unquote, urlencode
+from urllib.parse import urlencode
 
-import grpc
 import httpx
 
-from services.domain.errors import InvalidRequest
-from services.gateway.descriptors import Descriptors
-from services.gateway.message_shape import MessageShapes
-from services.gateway.route_table import Route, compile_routes
+from services.gateway.route_table import Route
 from services.runtime.channel import open_channel
-from services.runtime.status import error_info
 from tests.harness.closed_shapes import ClosedShapes
+from tests.harness.message_caller import WORK_HEADERS, MessageAnswer, MessageCaller, find_route
 from tests.harness.suite import Suite
 
 TIMEOUT_S = 30.0
-WORK_HEADERS = re.compile(r"x-qilbee-.*")
-_SERVICE = {"waggle.identity.v1": "identity", "waggle.memory.v1": "memory", "waggle.retrieval.v1": "retrieval"}
-_SERVICE["waggle.consolidation.v1"] = "consolidation"
-_STATUS_OF_CODE = {
-    grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.UNAUTHENTICATED: 401,
-    grpc.StatusCode.PERMISSION_DENIED: 403,
-    grpc.StatusCode.NOT_FOUND: 404,
-    grpc.StatusCode.FAILED_PRECONDITION: 409,
-    grpc.StatusCode.ALREADY_EXISTS: 409,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: 503,
-}
 # Members that two equal requests may answer differently.
 _CLOCKS = ("evaluated_at_millis", "retrieval_micros")
 
@@ -69,30 +51,6 @@ class Outcome:
         return self.status, self.code
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    code: str
-    member: str | None
-    document: Any
-    headers: dict[str, str]
-
-
-@cache
-def _routes() -> tuple[Route, ...]:
-    descriptors = Descriptors.load()
-    return tuple(compile_routes(descriptors, MessageShapes(descriptors)))
-
-
-def _find_route(method: str, path: str) -> tuple[Route, dict[str, str]]:
-    for route in _routes():
-        pattern = re.sub(r"\{([a-z_]+)\}", r"(?P<\1>[^/]+)", route.template)
-        match = re.fullmatch(pattern, path)
-        if route.method == method and match:
-            return route, {name: unquote(value) for name, value in match.groupdict().items()}
-    raise LookupError(f"no route {method} {path}")
-
-
 class BothWays:
     """A caller of a running suite.
 
@@ -105,15 +63,14 @@ class BothWays:
         self.suite = suite
         self._http = httpx.Client(base_url=suite.url, timeout=TIMEOUT_S, verify=suite.verify, trust_env=False)
         self.shapes = ClosedShapes(self._http.get("/openapi.json").json())
-        self._channels: dict[str, grpc.Channel] = {}
+        self._messages = MessageCaller(lambda service: open_channel(suite.address(service)), timeout_s=TIMEOUT_S)
 
     def __enter__(self) -> BothWays:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._http.close()
-        for channel in self._channels.values():
-            channel.close()
+        self._messages.close()
 
     def send(
         self,
@@ -138,11 +95,11 @@ class BothWays:
         token = self.suite.writer_key if key is None else key
         parameters = urlencode({name: value for name, value in (query or {}).items() if value is not None})
         content = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        route, values = _find_route(method, path)
+        route, values = find_route(method, path)
         outcome = self._over_http(route, path, parameters, content, token)
         if not repeatable:
             return outcome
-        other = self._over_grpc(route, values, parameters, content, token)
+        other = self._messages.send(route, values, parameters, content, token)
         if other is None:
             assert 400 == outcome.status
             return outcome
@@ -168,41 +125,14 @@ class BothWays:
         worked = {name: value for name, value in response.headers.items() if WORK_HEADERS.fullmatch(name)}
         return Outcome(response.status_code, code, None, document, worked, response.text)
 
-    def _over_grpc(
-        self, route: Route, values: dict[str, str], parameters: str, content: bytes, token: str
-    ) -> _Answer | None:
-        """The same request as a message; None when only its JSON is bad, so that there is no such message."""
-        try:
-            message = route.codec.request_from_http(content, parameters.encode(), values)
-        except InvalidRequest:
-            return None
-        metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        method = self._channel(route.service).unary_unary(route.rpc)
-        try:
-            answer, call = method.with_call(message, metadata=metadata, timeout=TIMEOUT_S)
-        except grpc.RpcError as error:
-            found = error_info(error)
-            if found is None:
-                raise
-            status = _STATUS_OF_CODE[error.code()]  # type: ignore[attr-defined]
-            return _Answer(status, found[0].reason, found[0].metadata.get("member"), None, {})
-        trailers = {name: str(value) for name, value in call.trailing_metadata() if WORK_HEADERS.fullmatch(name)}
-        document = json.loads(route.codec.json_from_response(answer))
-        return _Answer(route.success_status, "", None, document, trailers)
 
-    def _channel(self, package: str) -> grpc.Channel:
-        if package not in self._channels:
-            self._channels[package] = open_channel(self.suite.address(_SERVICE[package]))
-        return self._channels[package]
-
-
-def _compare(outcome: Outcome, other: _Answer) -> None:
+def _compare(outcome: Outcome, other: MessageAnswer) -> None:
     assert (other.status, other.code) == outcome.verdict, outcome.text
     if other.code:
         assert other.member is None or other.member in outcome.document["error"]["message"]
     else:
-        assert steady(other.document) == steady(outcome.document)
-        assert _without_clock(other.headers) == _without_clock(outcome.headers)
+        assert steady(json.loads(other.text)) == steady(outcome.document)
+        assert _without_clock(other.headers or {}) == _without_clock(outcome.headers)
 
 
 def steady(document: Any) -> Any:

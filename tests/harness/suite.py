@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import psutil
 
-from cli.suite import PROCESSES, RUN_DIRECTORY, SUITE_FILE, VERIFIER_KEY_FILE
+from cli.suite import EDGE, PROCESSES, RUN_DIRECTORY, SUITE_FILE, VERIFIER_KEY_FILE
 from services.identity.bootstrap import bootstrap_tenant
 from services.identity.verifier_key import create_verifier_key
 from services.runtime.process import SUPERVISOR_VARIABLE
@@ -57,6 +57,8 @@ class Suite:
         writer_key: May read, write, review and checkpoint in every scope; subject "writer".
         url: Base URL of the gateway while running, or of the edge before it.
         tls: What a client trusts, where that speaks TLS.
+        company: Whose keys those are.
+        serve_options: Of `waggle serve`, besides where its store is and where it listens.
     """
 
     data_directory: Path
@@ -68,6 +70,8 @@ class Suite:
     environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
     tls: ssl.SSLContext | None = None
+    company: str = COMPANY
+    serve_options: tuple[str, ...] = ()
 
     def start(self, port: int | None = None) -> None:
         """Start the suite, on a free port unless one is named, and wait until it says that it is ready."""
@@ -75,6 +79,7 @@ class Suite:
         command = [
             *(sys.executable, "-m", "cli.main", "serve"),
             *("--data-dir", str(self.data_directory), "--listen", f"127.0.0.1:{port}"),
+            *self.serve_options,
         ]
         with self.log.open("a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
@@ -168,7 +173,7 @@ class Suite:
             with suppress(psutil.NoSuchProcess):
                 module = "".join(child.cmdline()[_MODULE_WORD:][:1])
                 found.setdefault(module.removeprefix("services."), []).append(child.pid)
-        return {name: found[name] for name in SERVICES if name in found}
+        return {name: found[name] for name in (*SERVICES, EDGE.name) if name in found}
 
     def kill(self, name: str) -> None:
         """End a service with SIGKILL, and wait until the supervisor has put another process in its place."""

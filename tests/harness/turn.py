@@ -46,6 +46,23 @@ class Command:
         key: str = found
         return key
 
+    def take(self, status: int, answer: Json, *, is_repeated: bool = False) -> None:
+        """Take an answer of the suite's own: what was expected is applied, anything else is an AssertionError.
+
+        Args:
+            is_repeated: The command was sent before, and nobody knows what became of it.
+        """
+        code = answer["error"]["code"] if "error" in answer else None
+        if self.refusal is not None:
+            assert self.refusal == (status, code), (self.route, self.body, answer)
+        elif is_repeated and self.done_already == (status, code):
+            self.apply({})
+        else:
+            assert status in (200, 201), (self.route, self.body, status, answer)
+            receipt = answer.get("receipt", answer)
+            self.apply(receipt)
+            self.receipt = receipt
+
 
 @dataclass(slots=True)
 class Question:
@@ -58,3 +75,12 @@ class Question:
 
 
 Turn = Command | Question
+
+
+def whole_body(turn: Turn, scope: Json) -> Json | None:
+    """The body as it is sent; None for a GET."""
+    if turn.body is None:
+        return None
+    scoped = {} if isinstance(turn, Command) and turn.by_administrator else {"scope": scope}
+    version = {} if "command" in turn.body else {"contract_version": 1}
+    return {**version, **scoped, **turn.body}

@@ -9,7 +9,7 @@ from tests.harness import builders
 from tests.harness.api import Api
 from tests.harness.known_memory import Json
 from tests.harness.partition_audit import PartitionRows, read_partition
-from tests.harness.suite import COMPANY, Suite
+from tests.harness.suite import Suite
 from tests.harness.workload import Client, Workload
 from tests.harness.workload_questions import (
     question_of_record,
@@ -23,7 +23,7 @@ from tests.harness.workload_turns import WORDS
 def check_partition(suite: Suite, scope: Json) -> PartitionRows:
     """Nothing is written by half. Returns the rows of a running suite's partition."""
     with GrpcStore(suite.address("storage")) as store:
-        rows = read_partition(store, _partition(scope))
+        rows = read_partition(store, _partition(suite, scope))
     assert [] == rows.audit()
     return rows
 
@@ -99,7 +99,7 @@ def check_stopped(suite: Suite, scope: Json) -> PartitionRows:
     """The store of a suite that does not run agrees with itself, log and counts included. Returns its rows."""
     with open_store(suite.data_directory) as store:
         assert [] == store.verify().problems
-        rows = read_partition(store, _partition(scope))
+        rows = read_partition(store, _partition(suite, scope))
     assert [] == rows.audit()
     return rows
 
@@ -108,5 +108,5 @@ def _family(receipt: Json) -> str:
     return next(name for name in ("relation_id", "job_id", "vector_digest", "review", "record_id") if name in receipt)
 
 
-def _partition(scope: Json) -> bytes:
-    return partition_id(COMPANY, scope_from_json(scope), None)
+def _partition(suite: Suite, scope: Json) -> bytes:
+    return partition_id(suite.company, scope_from_json(scope), None)

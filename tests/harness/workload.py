@@ -11,13 +11,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
 from tests.harness.known_memory import Json, KnownMemory
 from tests.harness.suite import Suite, wait_until
-from tests.harness.turn import Command, Question
+from tests.harness.turn import Command, Question, Turn, whole_body
 from tests.harness.workload_turns import TurnMaker
 
 CLIENT_COUNT = 6
@@ -62,6 +62,63 @@ class Client:
     left: list[Command] = field(default_factory=list)
 
 
+class Sender(Protocol):
+    """Brings turns to a suite."""
+
+    interruptions: list[Interruption]
+
+    def send(self, turn: Turn) -> tuple[int, Json] | None:
+        """Status and JSON of one attempt; None when it has no answer of its own. Called by many threads at once."""
+        ...
+
+    def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class GatewaySender:
+    """Sends JSON straight to the gateway.
+
+    Attributes:
+        interruptions: What went without an answer of its own.
+    """
+
+    def __init__(self, suite: Suite, scope: Json) -> None:
+        self.interruptions: list[Interruption] = []
+        self._suite, self._scope = suite, scope
+        self._http = httpx.Client(timeout=ANSWER_S, trust_env=False)
+
+    def send(self, turn: Turn) -> tuple[int, Json] | None:
+        """See `Sender`."""
+        is_administrator = isinstance(turn, Command) and turn.by_administrator
+        key = self._suite.admin_key if is_administrator else self._suite.writer_key
+        url, headers = f"{self._suite.url}/api/v1/{turn.route}", {"Authorization": f"Bearer {key}"}
+        body = whole_body(turn, self._scope)
+        began_s = time.monotonic()
+        try:
+            if body is None:
+                response = self._http.get(url, params=getattr(turn, "query", {}), headers=headers)
+            else:
+                response = self._http.post(url, json=body, headers=headers)
+        except httpx.TimeoutException as error:
+            raise AssertionError(f"{turn.route} hangs: {error!r}\n{self._suite.tail_of_log()}") from error
+        except httpx.TransportError as error:
+            self.interruptions.append(Interruption(f"{turn.route} {error!r}", None, began_s, time.monotonic()))
+            return None
+        json: Json = response.json()
+        if response.status_code >= 500:
+            # A service that cannot be reached is one thing, a store that contradicts itself another.
+            assert (500, "internal_error") == (response.status_code, json["error"]["code"]), json
+            what = f"{turn.route} {response.text}"
+            self.interruptions.append(Interruption(what, response.status_code, began_s, time.monotonic()))
+            return None
+        return response.status_code, json
+
+    def close(self) -> None:
+        """See `Sender`."""
+        self._http.close()
+
+
 class Workload:
     """See the module.
 
@@ -69,20 +126,31 @@ class Workload:
         suite: What the clients talk to; it may be stopped and started meanwhile.
         scope: Where they write.
         seed: Every client's choices follow from it.
+        name: Begins the name of each client, and so every key and every text that it writes.
+        sender: Brings their turns to the suite; straight to its gateway without one.
 
     Attributes:
         interruptions: What went without an answer of its own.
     """
 
-    def __init__(self, suite: Suite, scope: Json, seed: str, *, client_count: int = CLIENT_COUNT) -> None:
-        self.interruptions: list[Interruption] = []
-        self._suite, self._scope = suite, scope
+    def __init__(
+        self,
+        suite: Suite,
+        scope: Json,
+        seed: str,
+        *,
+        client_count: int = CLIENT_COUNT,
+        name: str = "client",
+        sender: Sender | None = None,
+    ) -> None:
+        self._suite = suite
+        self._sender = sender or GatewaySender(suite, scope)
+        self.interruptions = self._sender.interruptions
         self.clients = []
         for number in range(client_count):
             memory = KnownMemory()
-            turns = TurnMaker(f"client{number}", f"{seed}/{number}", memory, scope)
+            turns = TurnMaker(f"{name}{number}", f"{seed}/{number}", memory, scope)
             self.clients.append(Client(turns, memory))
-        self._http = httpx.Client(timeout=ANSWER_S, trust_env=False)
         self._changed = threading.Condition()
         self._granted = self._begun = self._finished = self._writing = 0
         self._is_ending = self._is_stopping = False
@@ -117,7 +185,7 @@ class Workload:
         """Send what was left unanswered again, until all is answered. No turn may be under way."""
         for client in self.clients:
             for command in client.left:
-                self._answered(client, command, self.answer(command), is_repeated=True)
+                command.take(*self.answer(command), is_repeated=True)
                 for known in command.touches:
                     known.in_doubt = False
             client.left.clear()
@@ -160,7 +228,7 @@ class Workload:
         try:
             self.end_clients()
         finally:
-            self._http.close()
+            self._sender.close()
 
     def check(self) -> None:
         """Raise what has gone wrong in a client, if anything."""
@@ -213,56 +281,17 @@ class Workload:
                 client.left.append(turn)
                 return
             answer = self.answer(turn)
-        self._answered(client, turn, answer, is_repeated=is_repeated)
-
-    def _answered(self, client: Client, command: Command, answer: tuple[int, Json], *, is_repeated: bool) -> None:
-        status, json = answer
-        code = json["error"]["code"] if "error" in json else None
-        if command.refusal is not None:
-            assert command.refusal == (status, code), (command.route, command.body, json)
-        elif is_repeated and command.done_already == (status, code):
-            command.apply({})
-        else:
-            assert status in (200, 201), (command.route, command.body, status, json)
-            receipt = json.get("receipt", json)
-            command.apply(receipt)
-            command.receipt = receipt
+        turn.take(*answer, is_repeated=is_repeated)
 
     def _ask(self, turn: Command | Question) -> tuple[int, Json] | None:
         """Status and JSON of one attempt; None when it has no answer of its own."""
         if isinstance(turn, Question):
-            return self._send(turn)
+            return self._sender.send(turn)
         self._count_writing(1)
         try:
-            return self._send(turn)
+            return self._sender.send(turn)
         finally:
             self._count_writing(-1)
-
-    def _send(self, turn: Command | Question) -> tuple[int, Json] | None:
-        is_administrator = isinstance(turn, Command) and turn.by_administrator
-        key = self._suite.admin_key if is_administrator else self._suite.writer_key
-        url, headers = f"{self._suite.url}/api/v1/{turn.route}", {"Authorization": f"Bearer {key}"}
-        began_s = time.monotonic()
-        try:
-            if turn.body is None:
-                response = self._http.get(url, params=getattr(turn, "query", {}), headers=headers)
-            else:
-                scope = {} if is_administrator else {"scope": self._scope}
-                version = {} if "command" in turn.body else {"contract_version": 1}
-                response = self._http.post(url, json={**version, **scope, **turn.body}, headers=headers)
-        except httpx.TimeoutException as error:
-            raise AssertionError(f"{turn.route} hangs: {error!r}\n{self._suite.tail_of_log()}") from error
-        except httpx.TransportError as error:
-            self.interruptions.append(Interruption(f"{turn.route} {error!r}", None, began_s, time.monotonic()))
-            return None
-        json: Json = response.json()
-        if response.status_code >= 500:
-            # A service that cannot be reached is one thing, a store that contradicts itself another.
-            assert (500, "internal_error") == (response.status_code, json["error"]["code"]), json
-            what = f"{turn.route} {response.text}"
-            self.interruptions.append(Interruption(what, response.status_code, began_s, time.monotonic()))
-            return None
-        return response.status_code, json
 
     def _count_writing(self, change: int) -> None:
         with self._changed:
