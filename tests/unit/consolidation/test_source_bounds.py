@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from services.consolidation.commands import ClaimJob
-from services.domain import keys
+from services.domain import keys, limits
 from services.domain.eligibility import Failure, FailureReason
 from services.domain.errors import StorageInconsistency
 from services.domain.records import SourceRef
@@ -114,6 +114,20 @@ def test_bytes_of_sources_at_every_step(world: JobWorld) -> None:
     assert reason_of(lambda: world.context(running, 2, fence)) == "invalid_request"
     assert reason_of(lambda: world.publish(running, fence)) == "invalid_request"
     assert world.inspect(running).source_failure is None
+
+
+@pytest.mark.parametrize(("over_bytes", "code"), [(0, None), (1, "invalid_request")])
+def test_bytes_of_sources_to_the_byte(world: JobWorld, over_bytes: int, code: str | None) -> None:
+    """Exactly 8 MiB of stored sources pass, one byte more does not."""
+    job_id, fence = world.running_job()
+    for source in world.sources:
+        grow(world, source, 4_000_000)
+    sizes = [len(world.rows()[keys.record_key(source.record_id)]) for source in world.sources]
+    grow(world, world.sources[0], 4_000_000 + limits.RECORD_BYTES_MAX - sum(sizes) + over_bytes)
+    if code is None:
+        assert world.context(job_id, 2, fence).manifest.record_bytes == limits.RECORD_BYTES_MAX
+    else:
+        assert reason_of(lambda: world.context(job_id, 2, fence)) == code
 
 
 def test_dependency_bytes_are_a_hard_limit(world: JobWorld) -> None:
