@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from cli import admin, credentials, imports, search
 from cli.backups import backup, restore
 from cli.company_export import export
+from cli.console import out
 from cli.serve import serve
 from cli.verification import verify
 from cli.worker import worker
+from services.runtime.version import VERSION
 
 app = typer.Typer(
     name="waggle",
@@ -28,6 +32,21 @@ app.add_typer(admin.app, name="admin")
 app.add_typer(credentials.app, name="credentials")
 app.add_typer(search.app, name="search")
 app.add_typer(imports.app, name="import")
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        out.print(VERSION, markup=False, highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """An auditable graph memory for software agents."""
 
 
 def main() -> None:

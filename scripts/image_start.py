@@ -120,7 +120,7 @@ def check_suite(image: Image, source: Path) -> None:
         raise StartFailure("the manifests name no process of the image")
     for module in modules:
         image.run(*image.entry, module, "--help")
-    image.run("waggle", "--help")
+    image.run("waggle", "--version")
     data = _new_store(image)
     image.serve("waggle", "serve", "--data-dir", data, "--listen", f"127.0.0.1:{_free_port()}")
 
