@@ -23,6 +23,8 @@ _OVERSIZE = 70_000
 _SLOW_BYTES = 24
 _SLOW_PAUSE_S = 0.4
 _PAUSE_S = 0.5
+# Longer than the edge and the gateway wait for the rest of a request.
+_PATIENCE_S = 45.0
 _REFUSALS = {400, 401, 403, 404, 405, 413, 500, 503, 504}
 
 
@@ -77,6 +79,7 @@ class Attacker:
 
     def _leave_half(self, door: Door) -> None:
         with RawConnection(door) as connection:
+            connection.socket.settimeout(_PATIENCE_S)
             connection.send(self._command(b"{" * 50)[:-20])
             self._judge("half a request, then nothing", connection.receive())
 

@@ -42,7 +42,7 @@ class Breaker:
         if self._stop.wait(self._random.uniform(*_CALM_S)):
             return
         began_s = time.monotonic()
-        deed = self._random.choices((self._kill, self._kill_two, self._hang, self._halt), (6, 2, 1, 2))[0]
+        deed = self._random.choices((self._kill, self._kill_two, self._hang, self._halt), (6, 2, 2, 2))[0]
         deed()
         try:
             wait_until(self.is_well, "the suite is well again", timeout_s=RECOVERY_S)

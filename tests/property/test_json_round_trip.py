@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.domain.errors import InvalidRequest
@@ -17,6 +17,7 @@ from services.gateway.json_encoder import EncoderCompiler, MessageEncoder
 from services.gateway.message_shape import FieldKind, MessageShape
 from services.gateway.route_table import compile_routes
 from tests.property.json_documents import documents, shapes
+from tests.property.mutations import mutate, mutations
 
 REQUESTS = sorted(
     {
@@ -36,6 +37,11 @@ def codec(full_name: str) -> tuple[MessageShape, MessageDecoder, MessageEncoder]
     message = shapes().descriptors.pool.FindMessageTypeByName(full_name)
     decoder, encoder = DecoderCompiler(shapes()).compile(message), EncoderCompiler(shapes()).compile(message)
     return shapes().shape(message), decoder, encoder
+
+
+def requires_something(full_name: str) -> bool:
+    """Whether a request has a member that must be there; a logout has none."""
+    return any(field.required for field in codec(full_name)[0].members)
 
 
 def assert_holds(written: Any, document: Any, path: str = "") -> None:
@@ -110,9 +116,9 @@ def test_one_unknown_member_anywhere_is_refused_by_its_path(request_type: str, d
     assert refusal.value.member == join_path(path, "no_such_member")
 
 
-@given(request_type=any_request, data=st.data())
+@given(request_type=any_request.filter(requires_something), data=st.data())
 def test_one_missing_required_member_is_named(request_type: str, data: st.DataObject) -> None:
-    """At the top of every request something is required."""
+    """Whichever of those at the top of a request it is."""
     shape, decoder, _ = codec(request_type)
     document = data.draw(documents(shape))
     missing = data.draw(st.sampled_from([field.member for field in shape.members if field.required]))
@@ -146,3 +152,18 @@ def test_one_wrong_type_anywhere_is_refused_by_its_path(request_type: str, data:
     with pytest.raises(InvalidRequest) as refusal:
         decoder.decode(json.dumps(document).encode())
     assert refusal.value.member == field.member
+
+
+@every_request
+@settings(max_examples=max(8, settings.default.max_examples // 4))
+@given(data=st.data())
+def test_a_mutated_body_is_refused_or_means_what_it_says(request_type: str, data: st.DataObject) -> None:
+    """Whatever happens to a good body: the documented refusal, or every value that any JSON parser reads in it."""
+    shape, decoder, encoder = codec(request_type)
+    good = json.dumps(data.draw(documents(shape)), ensure_ascii=False).encode()
+    body = mutate(good, data.draw(mutations))
+    try:
+        message = decoder.decode(body)
+    except InvalidRequest:
+        return
+    assert_holds(json.loads(encoder.encode(message)), json.loads(body))
