@@ -10,8 +10,9 @@ MUTATIONS_MAX = 4
 _SPAN_MAX = 12
 # What parsers of text and of lengths trip over.
 _TELLING = [
-    *(b"\x00", b"\xff", b"\x80", b"\xed\xa0\x80"), b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"null", b"-", b"1e999",
-]  # fmt: skip
+    *(b"\x00", b"\xff", b"\x80", b"\xed\xa0\x80"),
+    *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"null", b"-", b"1e999"),
+]
 
 
 class Mutation(NamedTuple):
