@@ -262,8 +262,7 @@ def test_statuses_agree_with_the_route(name: str) -> None:
 
 
 def test_methods_without_a_route() -> None:
-    """For gRPC callers only: storage and its export, which are internal, the import, which streams, and what one
-    process tells of itself."""
+    """For gRPC callers only: storage and its export, the streaming import, and what one process tells of itself."""
     without = {
         f"{service.name}.{method.name}"
         for service in declared().services()
