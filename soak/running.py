@@ -18,6 +18,7 @@ from tests.harness.suite import OTHER_COMPANY, SERVICES, Suite, free_port, make_
 # Few enough that requests are refused for want of a slot now and then, and enough that work goes on.
 ENVIRONMENT = {"QILBEE_MAX_CONCURRENT_RETRIEVALS": "4"}
 LIVENESS_S = 2.0
+_TRUST = "SSL_CERT_FILE"
 PROCESSES = (*SERVICES, EDGE.name)
 MEMORY_CAPABILITIES = ["memory_read", "memory_write", "memory_review", "memory_checkpoint"]
 
@@ -68,10 +69,11 @@ def soaked_suite(directory: Path) -> Iterator[SoakedSuite]:
     try:
         certificate = suite.data_directory / EDGE_DIRECTORY / CERTIFICATE_FILE
         # Whoever uses the standard library's default trust, as the SDK does, trusts this edge.
-        os.environ["SSL_CERT_FILE"] = str(certificate)
+        os.environ[_TRUST] = str(certificate)
         suite.writer_key = suite.issue("writer", MEMORY_CAPABILITIES)
         other = replace(suite, company=OTHER_COMPANY, admin_key=suite.other_admin_key, other_admin_key="")
         other.writer_key = other.issue("writer", MEMORY_CAPABILITIES)
         yield SoakedSuite((suite, other), port, certificate)
     finally:
+        os.environ.pop(_TRUST, None)
         suite.stop()
