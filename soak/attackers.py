@@ -62,6 +62,8 @@ class Attacker:
         self.attacks[name] += 1
         try:
             self._ways[name](self._random.choice(self._doors))
+        except TimeoutError:
+            self._tally.count("attack", name, "left hanging", "")
         except (OSError, EOFError, ValueError):
             # A connection that is closed on one is a good answer to all of this.
             self._tally.count("attack", name, "closed", "")
