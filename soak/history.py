@@ -54,7 +54,6 @@ class Write:
         text: What the record says afterwards; "" where the command does not say.
         disposition: Of a review.
         began_ns, ended_ns: First sending to last answer.
-        committed_at_ms: By the stored receipt; None before the end.
     """
 
     place: str
@@ -67,7 +66,6 @@ class Write:
     began_ns: int
     ended_ns: int
     outcome: Outcome
-    committed_at_ms: int | None = None
 
     @property
     def revision(self) -> int:

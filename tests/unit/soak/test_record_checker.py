@@ -153,21 +153,38 @@ def test_a_record_that_nobody_wrote_is_found() -> None:
     assert [f"record {OTHER} is there, and nobody has written it"] == problems(TWO, [], final)
 
 
+BOTH = FinalPlace(records={RECORD: record_json(2, "text 2"), OTHER: record_json(2, "text 2")})
+
+
+def pair(began_ns: int, ended_ns: int, first: int, second: int) -> Sighting:
+    """RECORD and OTHER at a revision each."""
+    shown = {RECORD: Seen(first, f"text {first}", None), OTHER: Seen(second, f"text {second}", None)}
+    return sighting(began_ns, ended_ns, None, records=shown, is_complete=False)
+
+
 def test_an_answer_of_two_moments_is_found() -> None:
     """What it shows together was so at one commit, though each record alone would be explained."""
-    writes = [*TWO, write("create", 1, 10, 45, record_id=OTHER), write("update", 2, 46, 47, record_id=OTHER)]
-    times = {(RECORD, 1): 1, (RECORD, 2): 3, (OTHER, 1): 2, (OTHER, 2): 4}
-    receipts = {
-        ("memory/commands", made.key): {"committed_at_millis": times[made.record_id, made.revision]} for made in writes
-    }
-    final = FinalPlace(receipts, {RECORD: record_json(2, "text 2"), OTHER: record_json(2, "text 2")})
+    others = [write("create", 1, 10, 20, record_id=OTHER), write("update", 2, 46, 47, record_id=OTHER)]
+    for explained in (pair(21, 99, 1, 1), pair(21, 99, 2, 1), pair(21, 99, 2, 2)):
+        assert [] == problems([*TWO, *others], [explained], BOTH)
+    # RECORD was changed before the change of OTHER was even sent.
+    (mixed,) = problems([*TWO, *others], [pair(21, 99, 1, 2)], BOTH)
+    assert "no order of commits explains what was read" in mixed
 
-    def both(first: int, second: int) -> Sighting:
-        return sighting(5, 99, None, is_complete=False, records={
-            RECORD: Seen(first, f"text {first}", None), OTHER: Seen(second, f"text {second}", None)
-        })  # fmt: skip
 
-    assert [] == problems(writes, [both(1, 1)], final)
-    assert [] == problems(writes, [both(2, 2)], final)
-    (mixed,) = problems(writes, [both(1, 2)], final)
-    assert "shows records as they never were at one moment" in mixed
+def test_reads_agree_on_one_order() -> None:
+    """Both changes overlap, so either may be the first one; but not each of them before the other."""
+    others = [write("create", 1, 10, 20, record_id=OTHER), write("update", 2, 30, 40, record_id=OTHER)]
+    assert [] == problems([*TWO, *others], [pair(31, 38, 1, 2), pair(32, 39, 2, 2)], BOTH)
+    assert [] == problems([*TWO, *others], [pair(31, 38, 2, 1), pair(32, 39, 1, 1)], BOTH)
+    (found,) = problems([*TWO, *others], [pair(31, 38, 1, 2), pair(32, 39, 2, 1)], BOTH)
+    assert "no order of commits explains what was read" in found
+
+
+def test_an_unanswered_write_may_be_committed_at_any_time() -> None:
+    """Its client knows no end of it; those who see it do."""
+    unknown = write("update", 2, 30, 40, outcome="unknown")
+    stored = {("memory/commands", unknown.key): {"record_id": RECORD}}
+    final = FinalPlace(stored, {RECORD: record_json(2, "text 2")})
+    assert [] == problems([TWO[0], unknown], [sighting(50, 60, 1), sighting(55, 70, 2)], final)
+    assert problems([TWO[0], unknown], [sighting(50, 60, 2), sighting(61, 70, 1)], final)
