@@ -233,4 +233,8 @@ def _state_in_words(credential: dict[str, Any]) -> str:
 
 
 def _moment(at_millis: int) -> str:
-    return datetime.fromtimestamp(at_millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    try:
+        return datetime.fromtimestamp(at_millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        # The contract lets times be any 64-bit number; calendars end before.
+        return f"{at_millis} ms"

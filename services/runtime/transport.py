@@ -51,7 +51,8 @@ _CHANNEL_OPTIONS: Final[tuple[tuple[str, int | str], ...]] = (
     ("grpc.http2.max_pings_without_data", 0),
     # A restarted service is found again within this time instead of gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    # Despite its name, how long one attempt to connect may take; a handshake on a busy machine needs a while.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_http_proxy", 0),
 )

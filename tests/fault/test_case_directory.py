@@ -210,6 +210,7 @@ def test_an_update_hands_over_without_two_owners(directory: Path) -> None:
             assert_refused(directory, successor.process.pid)
 
 
+@pytest.mark.deep
 def test_a_running_suite_keeps_its_directory(tmp_path: Path, scope: dict[str, Any]) -> None:
     """Neither a storage service nor a whole suite opens it beside the first, before and after a kill of storage."""
     with running_suite(tmp_path) as suite:

@@ -46,6 +46,7 @@ def write(api: Api, key: str) -> httpx.Response:
     return api.client.post("/api/v1/memory/commands", json=builders.create_body(api.scope, f"{TEXT} {key}", key=key))
 
 
+@pytest.mark.deep
 def test_a_volume_that_fills_up_under_many_writers(tmp_path: Path, volume: Path, scope: dict[str, Any]) -> None:
     """What was acknowledged is there; every other key tells what became of it: absent, or done once."""
     suite = make_suite(volume)
@@ -90,6 +91,7 @@ def test_a_volume_that_fills_up_under_many_writers(tmp_path: Path, volume: Path,
         suite.stop()
 
 
+@pytest.mark.deep
 def test_a_full_log_volume_stops_nobody(tmp_path: Path, volume: Path, scope: dict[str, Any]) -> None:
     """When no line can be written any more requests are served all the same, and processes end orderly."""
     suite = make_suite(tmp_path)

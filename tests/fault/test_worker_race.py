@@ -71,6 +71,13 @@ def ready_count(api: Api) -> int:
     return left
 
 
+def drains_on_request(process_id: int) -> bool:
+    """Whether a process has a handler of its own for SIGTERM."""
+    status = Path(f"/proc/{process_id}/status").read_text(encoding="utf-8")
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
 def end_workers(workers: list[subprocess.Popen[str]]) -> list[tuple[int, str]]:
     """Let every worker drain; exit code and standard error of each."""
     for worker in workers:
@@ -133,6 +140,8 @@ def race(suite: Suite, api: Api, directory: Path, worker_count: int, job_count: 
     workers = [start_worker(suite, api, directory, number) for number in range(worker_count)]
     try:
         wait_until(lambda: ready_count(api) == 0, "every job is published", timeout_s=RACE_S)
+        # On a busy machine the last ones may still be starting, and would end by the signal as any program does.
+        wait_until(lambda: all(drains_on_request(worker.pid) for worker in workers), "every worker has started")
         ended = end_workers(workers)
     finally:
         for worker in workers:

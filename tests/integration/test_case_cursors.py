@@ -101,8 +101,8 @@ def fill(api: Api) -> dict[str, list[str]]:
 def filled(suite: Suite) -> Iterator[tuple[Api, dict[str, list[str]], list[str]]]:
     """A scope that the tests of this module share, what lies in it, and ids of another scope."""
     with suite.client() as client:
-        api = Api(client, builders.scope_json("cursors"))
-        elsewhere = Api(client, builders.scope_json("cursors elsewhere"))
+        api = Api(client, builders.scope_json(builders.new_key("cursors")))
+        elsewhere = Api(client, builders.scope_json(builders.new_key("elsewhere")))
         yield api, fill(api), fill(elsewhere)["query"]
 
 

@@ -36,7 +36,7 @@ BY_NAME = {route.name: route for route in DATA}
 def settled(suite: Suite) -> Iterator[Known]:
     """A memory that the tests of this module share; nothing of it changes."""
     with suite.client() as client:
-        yield make_known(Api(client, builders.scope_json("members")))
+        yield make_known(Api(client, builders.scope_json(builders.new_key("members"))))
 
 
 def body_text(route: Documented, known: Known) -> str:

@@ -87,14 +87,14 @@ def keyring(suite: Suite) -> Keyring:
 def settled(suite: Suite) -> Any:
     """A memory that the tests of this module share; they add to it, and nothing of it changes."""
     with suite.client() as client:
-        yield make_known(Api(client, builders.scope_json("authority")))
+        yield make_known(Api(client, builders.scope_json(builders.new_key("authority"))))
 
 
 @pytest.fixture(scope="module")
 def private(suite: Suite) -> Any:
     """The same in the writer's own private scope."""
     with suite.client() as client:
-        yield make_known(Api(client, builders.scope_json("authority", visibility="private")))
+        yield make_known(Api(client, builders.scope_json(builders.new_key("authority"), visibility="private")))
 
 
 def ask(both: BothWays, known: Known, route: Documented, key: str, scope: dict[str, Any] | None = None) -> Outcome:

@@ -296,7 +296,7 @@ def member_id(value: Any) -> str:
 def settled(suite: Suite) -> Iterator[Known]:
     """A memory that the tests of this module share. Accepted values add to it; refused ones must not."""
     with suite.client() as client:
-        yield make_known(Api(client, builders.scope_json("bounds")))
+        yield make_known(Api(client, builders.scope_json(builders.new_key("bounds"))))
 
 
 EXPANSION = {

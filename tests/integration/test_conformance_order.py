@@ -37,7 +37,7 @@ IDENTITY_PATHS = [
 def settled(suite: Suite) -> Iterator[Known]:
     """A memory that the tests of this module share."""
     with suite.client() as client:
-        yield make_known(Api(client, builders.scope_json("order")))
+        yield make_known(Api(client, builders.scope_json(builders.new_key("order"))))
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ ELSEWHERE: dict[str, tuple[int, str]] = {
 def settled(suite: Suite) -> Iterator[Known]:
     """The memory and the jobs of a subject that may only read and write."""
     with suite.client() as writer, suite.client(suite.issue("owner", [READ, WRITE])) as owner:
-        known = make_known(Api(writer, builders.scope_json("authority of jobs")))
+        known = make_known(Api(writer, builders.scope_json(builders.new_key("jobs"))))
         yield Known(Api(owner, known.scope), known.first, known.second, known.derived, known.relation_id)
 
 

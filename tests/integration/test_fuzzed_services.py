@@ -58,7 +58,7 @@ def channels(fuzzed: Suite) -> Iterator[dict[str, grpc.Channel]]:
 def memory(fuzzed: Suite) -> Iterator[Known]:
     """A small memory that requests speak of."""
     with fuzzed.client() as client:
-        yield make_known(Api(client, builders.scope_json("fuzzed")))
+        yield make_known(Api(client, builders.scope_json(builders.new_key("fuzzed"))))
 
 
 @cache
