@@ -35,6 +35,8 @@ from services.runtime.transport import Transport, read_transport
 from services.runtime.version import VERSION
 
 DRAIN_NOTICE_VARIABLE: Final = "WAGGLE_DRAIN_NOTICE_MS"
+SIGNAL_CHECK_S: Final = 0.5
+"""A signal that the kernel gave to another thread is only handled once the main thread wakes."""
 LISTEN_HELP = "unix:/path/to.sock or host:port"
 
 log = get_logger()
@@ -188,7 +190,8 @@ def _serve(build: Build, process: Process, notice_ms: int) -> int:
         raise
     port = {} if server.port is None else {"port": server.port}
     log.info("listening", address=process.listen, **port)
-    stop.wait()
+    while not stop.wait(SIGNAL_CHECK_S):
+        pass
     log.info("draining")
     probes.drain()
     server.announce_drain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +63,8 @@ class RenewedChannel(grpc.Channel):
 
 
 def _close(channel: grpc.Channel) -> None:
-    channel.close()
+    # The last call of a channel may end on the channel's own thread, and closing waits for that one.
+    threading.Thread(target=channel.close, name="channel-close", daemon=True).start()
 
 
 class _Method:
