@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
-from services.audit.stored_values import Unsound, require
-from services.identity.credentials import CAPABILITIES, Credential, ScopeAuthority
+from services.audit.stored_values import require
+from services.identity.credentials import CAPABILITIES, Credential, ScopeAuthority, ScopeAuthorityEvent
 from services.identity.global_credentials import GLOBAL_CAPABILITIES, GlobalCredential
+from services.identity.history import Event
 
 # HMAC-SHA-256, see `identity.tokens`.
 VERIFIER_BYTES: Final = 32
@@ -33,30 +34,6 @@ _LATER_ACTIONS: Final = frozenset(
 _ENDING_ACTIONS: Final = frozenset({"revoked", "login_account_disabled"})
 
 
-class Event(Protocol):
-    """One entry of a history."""
-
-    @property
-    def revision(self) -> int:
-        """Of what it made."""
-        ...
-
-    @property
-    def action(self) -> str:
-        """What was done."""
-        ...
-
-    @property
-    def actor_id(self) -> str:
-        """The credential that did it."""
-        ...
-
-    @property
-    def at_millis(self) -> int:
-        """When."""
-        ...
-
-
 def check_authority(credential: Credential | GlobalCredential) -> None:
     """Check what holds of any credential. Raises Unsound."""
     require(len(credential.verifier) == VERIFIER_BYTES, "has no usable verifier")
@@ -69,9 +46,9 @@ def check_authority_changes(credential: Credential) -> None:
     """Check that each change of scope authority begins where the one before ended. Raises Unsound."""
     present: ScopeAuthority | None = None
     for event in credential.history:
-        if (event.action == "scope_authority_changed") != (event.current is not None and event.previous is not None):
-            raise Unsound("has a broken history")
-        if event.current is not None:
+        names_change = event.action == "scope_authority_changed"
+        require(names_change == isinstance(event, ScopeAuthorityEvent), "has a broken history")
+        if isinstance(event, ScopeAuthorityEvent):
             require(present in (None, event.previous), "has a broken history")
             present = event.current
     require(present in (None, credential.spec.authority), "has another scope authority than its history says")

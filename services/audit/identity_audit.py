@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from services.audit.findings import Finding, Findings, words_of_key
-from services.audit.histories import VERIFIER_BYTES, Event, check_authority, check_authority_changes, check_history
+from services.audit.histories import VERIFIER_BYTES, check_authority, check_authority_changes, check_history
 from services.audit.stored_values import Unsound, read_json, read_value, require
 from services.domain import keys
 from services.domain.records import Author, author_from_json
@@ -20,6 +20,7 @@ from services.identity.global_credentials import (
     decode_global_credential,
     encode_global_credential,
 )
+from services.identity.history import Event
 from services.identity.login_accounts import LoginAccount, decode_account, encode_account
 from services.identity.sessions import Session, decode_session, encode_session
 

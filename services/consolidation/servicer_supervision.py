@@ -22,7 +22,7 @@ from services.domain.receipts import CONSOLIDATION_FAMILY, Receipt
 from services.identity.call_token import call_token
 from services.runtime.fault_points import fault_point
 from services.workspace.company_access import CompanyAccess, CompanyVisit
-from services.workspace.messages import workspace_message
+from services.workspace.messages import company_answer
 from waggle.consolidation.v1 import supervision_service_pb2 as pb
 from waggle.consolidation.v1 import supervision_service_pb2_grpc
 
@@ -52,9 +52,7 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
             pin=True,
         )
         return pb.QueryCompanyJobsResponse(
-            contract_version=1,
-            company_id=workspace.company_id,
-            workspace=workspace_message(workspace),
+            **company_answer(workspace),
             page=company_page_message(page),
         )
 
@@ -71,9 +69,7 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
             pin=True,
         )
         return pb.InspectCompanyJobResponse(
-            contract_version=1,
-            company_id=workspace.company_id,
-            workspace=workspace_message(workspace),
+            **company_answer(workspace),
             inspection=inspection_message(inspection),
         )
 
@@ -89,9 +85,7 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
             partition_keys=[keys.job_history_key(owner_id, job_id, revision)],
         )
         return pb.ReadCompanyJobRevisionResponse(
-            contract_version=1,
-            company_id=workspace.company_id,
-            workspace=workspace_message(workspace),
+            **company_answer(workspace),
             history=history_message(job, receipt),
         )
 
@@ -120,8 +114,6 @@ class SupervisionServicer(supervision_service_pb2_grpc.SupervisionServiceService
             )
         fault_point("consolidation.after_commit")
         return pb.CancelCompanyJobResponse(
-            contract_version=1,
-            company_id=workspace.company_id,
-            workspace=workspace_message(workspace),
+            **company_answer(workspace),
             receipt=receipt_message(receipt),
         )

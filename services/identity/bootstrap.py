@@ -15,9 +15,10 @@ from services.identity.credential_commands import NewKey, make_key
 from services.identity.credentials import Credential, decode_credential
 from services.identity.global_commands import enter_global, find_global, make_global_key, put_global
 from services.identity.global_credentials import GlobalCredential
+from services.identity.history import Change
 from services.identity.tenants import enter_company
 from services.identity.tokens import token_from_random, verifier_of
-from services.identity.transitions import Change, bootstrap_credential
+from services.identity.transitions import bootstrap_credential
 from services.runtime.identifiers import new_secret, new_uuid
 from services.runtime.validation import validate
 from services.storage.contract import Store

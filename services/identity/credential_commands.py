@@ -23,8 +23,8 @@ from services.identity.credentials import (
     encode_credential,
 )
 from services.identity.directory import DirectoryWriter
+from services.identity.history import Change
 from services.identity.tokens import Token, token_from_random, verifier_of
-from services.identity.transitions import Change
 from services.runtime.identifiers import new_secret, new_uuid
 
 

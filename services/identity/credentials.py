@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from services.domain.canonical_json import canonical_bytes, parse_canonical
 from services.domain.errors import StorageInconsistency
 from services.domain.scope import Scope, scope_from_json
+from services.identity.history import Event, event_from_json
 from services.identity.scope_policy import ScopePolicy, policy_from_json
 
 MEMORY_READ: Final = "memory_read"
@@ -38,16 +39,6 @@ CAPABILITIES: Final = (
     "learning_metadata_read",
 )
 """The documented capability words. None implies another."""
-
-Action = Literal[
-    "bootstrapped",
-    "issued",
-    "rotated",
-    "revoked",
-    "tenant_registered_by_global_authority",
-    "admin_issued_by_global_authority",
-    "scope_authority_changed",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,39 +100,24 @@ def spec_from_json(value: Mapping[str, Any]) -> CredentialSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class CredentialEvent:
-    """One entry of a credential's history. `previous` and `current` are set for scope_authority_changed only."""
+class ScopeAuthorityEvent(Event):
+    """The entry of scope_authority_changed, with what the credential reached before and after."""
 
-    revision: int
-    action: Action
-    actor_id: str
-    at_millis: int
-    previous: ScopeAuthority | None = None
-    current: ScopeAuthority | None = None
+    previous: ScopeAuthority
+    current: ScopeAuthority
 
     def as_json(self) -> dict[str, Any]:
         """The documented object."""
-        value: dict[str, Any] = {
-            "revision": self.revision,
-            "action": self.action,
-            "actor_id": self.actor_id,
-            "at_millis": self.at_millis,
-        }
-        if self.previous is not None and self.current is not None:
-            value["scope_authority_change"] = {"previous": self.previous.as_json(), "current": self.current.as_json()}
-        return value
+        change = {"previous": self.previous.as_json(), "current": self.current.as_json()}
+        return {**Event.as_json(self), "scope_authority_change": change}
 
 
-def _event_from_json(value: Mapping[str, Any]) -> CredentialEvent:
-    change = value.get("scope_authority_change")
-    return CredentialEvent(
-        value["revision"],
-        value["action"],
-        value["actor_id"],
-        value["at_millis"],
-        None if change is None else scope_authority_from_json(change["previous"]),
-        None if change is None else scope_authority_from_json(change["current"]),
-    )
+def _event_from_json(value: Mapping[str, Any]) -> Event:
+    event, change = event_from_json(value), value.get("scope_authority_change")
+    if change is None:
+        return event
+    previous, current = (scope_authority_from_json(change[name]) for name in ("previous", "current"))
+    return ScopeAuthorityEvent(event.revision, event.action, event.actor_id, event.at_millis, previous, current)
 
 
 @dataclass(frozen=True)
@@ -164,7 +140,7 @@ class Credential:
     spec: CredentialSpec
     revision: int
     revoked_at_millis: int | None
-    history: tuple[CredentialEvent, ...]
+    history: tuple[Event, ...]
     verifier: bytes = field(repr=False)
     change_id: str = field(repr=False)
 

@@ -24,8 +24,8 @@ from services.identity.global_credentials import (
     revoke_global,
     rotate_global,
 )
+from services.identity.history import Change
 from services.identity.tokens import token_from_random, verifier_of
-from services.identity.transitions import Change
 from services.runtime.identifiers import new_secret, new_uuid
 
 

@@ -7,11 +7,11 @@ by somebody who held it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from services.domain.canonical_json import canonical_bytes, parse_canonical
-from services.domain.errors import Forbidden, InvalidRequest, RevisionConflict, StorageInconsistency
-from services.identity.transitions import Change
+from services.domain.errors import Forbidden, InvalidRequest, StorageInconsistency
+from services.identity.history import Change, Event, check_revision, event_from_json, first_event, next_revision
 
 TENANT_CREATE: Final = "tenant_create"
 TENANT_INSPECT: Final = "tenant_inspect"
@@ -20,8 +20,6 @@ GLOBAL_CREDENTIAL_ADMIN: Final = "global_credential_admin"
 
 GLOBAL_CAPABILITIES: Final = (TENANT_CREATE, TENANT_INSPECT, TENANT_ADMIN, GLOBAL_CREDENTIAL_ADMIN)
 """The documented capability words. None implies another."""
-
-GlobalAction = Literal["bootstrapped", "issued", "rotated", "revoked", "recovered_by_local_operator"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +46,6 @@ class GlobalSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalEvent:
-    """One entry of a global credential's history."""
-
-    revision: int
-    action: GlobalAction
-    actor_id: str
-    at_millis: int
-
-    def as_json(self) -> dict[str, Any]:
-        """The documented object."""
-        return {
-            "revision": self.revision,
-            "action": self.action,
-            "actor_id": self.actor_id,
-            "at_millis": self.at_millis,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class GlobalCredential:
     """A global credential at one revision.
 
@@ -85,7 +64,7 @@ class GlobalCredential:
     spec: GlobalSpec
     revision: int
     revoked_at_millis: int | None
-    history: tuple[GlobalEvent, ...]
+    history: tuple[Event, ...]
     is_master: bool
     verifier: bytes = field(repr=False)
     change_id: str = field(repr=False)
@@ -147,7 +126,7 @@ def rotate_global(
         RevisionConflict: `expected_revision` is not the present one.
     """
     _check_changeable(credential, expected_revision)
-    return _next_revision(replace(credential, verifier=verifier), "rotated", change)
+    return next_revision(replace(credential, verifier=verifier), "rotated", change)
 
 
 def revoke_global(credential: GlobalCredential, expected_revision: int, change: Change) -> GlobalCredential:
@@ -158,7 +137,7 @@ def revoke_global(credential: GlobalCredential, expected_revision: int, change: 
         RevisionConflict: `expected_revision` is not the present one.
     """
     _check_changeable(credential, expected_revision)
-    return _next_revision(replace(credential, revoked_at_millis=change.at_millis), "revoked", change)
+    return next_revision(replace(credential, revoked_at_millis=change.at_millis), "revoked", change)
 
 
 def recover_master(
@@ -169,9 +148,9 @@ def recover_master(
     Raises:
         RevisionConflict: `expected_revision` is not the present one.
     """
-    _check_revision(credential, expected_revision)
+    check_revision(credential, expected_revision, noun="credential")
     recovered = replace(credential, verifier=verifier, revoked_at_millis=None)
-    return _next_revision(recovered, "recovered_by_local_operator", change)
+    return next_revision(recovered, "recovered_by_local_operator", change)
 
 
 def encode_global_credential(credential: GlobalCredential) -> bytes:
@@ -195,10 +174,7 @@ def decode_global_credential(stored: bytes) -> GlobalCredential:
             GlobalSpec(spec["subject_id"], tuple(spec["capabilities"]), spec["expires_at_millis"]),
             value["revision"],
             value["revoked_at_millis"],
-            tuple(
-                GlobalEvent(event["revision"], event["action"], event["actor_id"], event["at_millis"])
-                for event in value["history"]
-            ),
+            tuple(event_from_json(event) for event in value["history"]),
             value["is_master"],
             bytes.fromhex(value["verifier"]),
             value["change_id"],
@@ -208,24 +184,13 @@ def decode_global_credential(stored: bytes) -> GlobalCredential:
 
 
 def _first_revision(
-    credential_id: str, spec: GlobalSpec, verifier: bytes, change: Change, action: GlobalAction, *, is_master: bool
+    credential_id: str, spec: GlobalSpec, verifier: bytes, change: Change, action: str, *, is_master: bool
 ) -> GlobalCredential:
-    event = GlobalEvent(1, action, change.actor_id, change.at_millis)
-    return GlobalCredential(credential_id, spec, 1, None, (event,), is_master, verifier, change.change_id)
+    history = (first_event(action, change),)
+    return GlobalCredential(credential_id, spec, 1, None, history, is_master, verifier, change.change_id)
 
 
 def _check_changeable(credential: GlobalCredential, expected_revision: int) -> None:
     if credential.revoked_at_millis is not None:
         raise Forbidden("the credential is revoked")
-    _check_revision(credential, expected_revision)
-
-
-def _check_revision(credential: GlobalCredential, expected_revision: int) -> None:
-    if credential.revision != expected_revision:
-        raise RevisionConflict("the credential has another revision", member="expected_revision")
-
-
-def _next_revision(credential: GlobalCredential, action: GlobalAction, change: Change) -> GlobalCredential:
-    revision = credential.revision + 1
-    event = GlobalEvent(revision, action, change.actor_id, change.at_millis)
-    return replace(credential, revision=revision, history=(*credential.history, event), change_id=change.change_id)
+    check_revision(credential, expected_revision, noun="credential")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from services.domain.errors import Forbidden, InvalidRequest
 from services.identity.authority import CredentialReader
+from services.identity.history import Change
 from services.identity.login_accounts import LoginAccount, change_password, create_account, disable_account
 from services.identity.login_directory import enter_account, find_account_by_id, put_account, read_account
 from services.identity.session_directory import SessionWriter, end_sessions_of, find_bound
-from services.identity.transitions import Change
 from services.runtime.identifiers import new_uuid
 
 

@@ -3,32 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from services.domain.canonical_json import canonical_bytes, parse_canonical
-from services.domain.errors import Forbidden, RevisionConflict, StorageInconsistency
-from services.identity.transitions import Change
-
-LoginAccountAction = Literal["login_account_created", "login_password_changed", "login_account_disabled"]
-
-
-@dataclass(frozen=True, slots=True)
-class LoginAccountEvent:
-    """One entry of an account's history."""
-
-    revision: int
-    action: LoginAccountAction
-    actor_id: str
-    at_millis: int
-
-    def as_json(self) -> dict[str, Any]:
-        """The documented object."""
-        return {
-            "revision": self.revision,
-            "action": self.action,
-            "actor_id": self.actor_id,
-            "at_millis": self.at_millis,
-        }
+from services.domain.errors import Forbidden, StorageInconsistency
+from services.identity.history import Change, Event, check_revision, event_from_json, first_event, next_revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +32,7 @@ class LoginAccount:
     credential_id: str
     revision: int
     disabled_at_millis: int | None
-    history: tuple[LoginAccountEvent, ...]
+    history: tuple[Event, ...]
     password_hash: str = field(repr=False)
     change_id: str = field(repr=False)
 
@@ -80,7 +59,7 @@ def create_account(
     account_id: str, username: str, *, company_id: str | None, credential_id: str, password_hash: str, change: Change
 ) -> LoginAccount:
     """Make an account at revision 1."""
-    event = LoginAccountEvent(1, "login_account_created", change.actor_id, change.at_millis)
+    event = first_event("login_account_created", change)
     return LoginAccount(
         account_id, username, company_id, credential_id, 1, None, (event,), password_hash, change.change_id
     )
@@ -94,7 +73,7 @@ def change_password(account: LoginAccount, expected_revision: int, password_hash
         RevisionConflict: `expected_revision` is not the present one.
     """
     _check_changeable(account, expected_revision)
-    return _next_revision(replace(account, password_hash=password_hash), "login_password_changed", change)
+    return next_revision(replace(account, password_hash=password_hash), "login_password_changed", change)
 
 
 def disable_account(account: LoginAccount, expected_revision: int, change: Change) -> LoginAccount:
@@ -105,7 +84,7 @@ def disable_account(account: LoginAccount, expected_revision: int, change: Chang
         RevisionConflict: `expected_revision` is not the present one.
     """
     _check_changeable(account, expected_revision)
-    return _next_revision(replace(account, disabled_at_millis=change.at_millis), "login_account_disabled", change)
+    return next_revision(replace(account, disabled_at_millis=change.at_millis), "login_account_disabled", change)
 
 
 def encode_account(account: LoginAccount) -> bytes:
@@ -131,10 +110,7 @@ def decode_account(stored: bytes) -> LoginAccount:
             value["credential_id"],
             value["revision"],
             value["disabled_at_millis"],
-            tuple(
-                LoginAccountEvent(event["revision"], event["action"], event["actor_id"], event["at_millis"])
-                for event in value["history"]
-            ),
+            tuple(event_from_json(event) for event in value["history"]),
             value["password_hash"],
             value["change_id"],
         )
@@ -145,11 +121,4 @@ def decode_account(stored: bytes) -> LoginAccount:
 def _check_changeable(account: LoginAccount, expected_revision: int) -> None:
     if account.is_disabled:
         raise Forbidden("the account is disabled")
-    if account.revision != expected_revision:
-        raise RevisionConflict("the account has another revision", member="expected_revision")
-
-
-def _next_revision(account: LoginAccount, action: LoginAccountAction, change: Change) -> LoginAccount:
-    revision = account.revision + 1
-    event = LoginAccountEvent(revision, action, change.actor_id, change.at_millis)
-    return replace(account, revision=revision, history=(*account.history, event), change_id=change.change_id)
+    check_revision(account, expected_revision, noun="account")

@@ -17,7 +17,8 @@ from services.identity.credential_commands import MakesCredential, enter_credent
 from services.identity.credentials import Credential
 from services.identity.directory import DirectoryWriter
 from services.identity.directory_page import DirectoryReader, Page, check_page_bytes, scan_page
-from services.identity.transitions import Change, appoint_administrator
+from services.identity.history import Change
+from services.identity.transitions import appoint_administrator
 
 REGISTRATION_SCHEMA_VERSION: Final = 1
 

@@ -1,44 +1,28 @@
 """The legal transitions of a company credential.
 
 Each is a pure function from one credential to the next, one revision higher, with one event more in its history.
-`Change.change_id` marks the change that made a revision: a rerun after a lost commit answer recognises its own by it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from services.domain.canonical_json import canonical_bytes
-from services.domain.errors import Forbidden, InvalidRequest, RevisionConflict
+from services.domain.errors import Forbidden, InvalidRequest
 from services.identity.credentials import (
     CREDENTIAL_ADMIN,
     POLICY_ADMIN,
-    Action,
     Credential,
-    CredentialEvent,
     CredentialSpec,
     ScopeAuthority,
+    ScopeAuthorityEvent,
 )
+from services.identity.history import Change, add_revision, check_revision, first_event, next_revision
 
 CREDENTIAL_BYTES_MAX: Final = 2 * 1024 * 1024
 """Greatest canonical size of the sanitised view after a replacement of scope authority. It keeps every credential,
 with thousands of later rotations, below the 4 MiB of a directory page."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What every transition needs to know of its circumstances.
-
-    Attributes:
-        change_id: UUID made before the transaction.
-        actor_id: Acting credential.
-        at_millis: The store's clock.
-    """
-
-    change_id: str
-    actor_id: str
-    at_millis: int
 
 
 def issue_credential(
@@ -66,12 +50,12 @@ def appoint_administrator(
     credential_id: str, tenant_id: str, subject_id: str, verifier: bytes, change: Change, *, is_first: bool
 ) -> Credential:
     """Make an administrator of a company for a global authority; the first one comes with the company."""
-    action: Action = "tenant_registered_by_global_authority" if is_first else "admin_issued_by_global_authority"
+    action = "tenant_registered_by_global_authority" if is_first else "admin_issued_by_global_authority"
     return _administrator(credential_id, tenant_id, subject_id, verifier, change, action)
 
 
 def _administrator(
-    credential_id: str, tenant_id: str, subject_id: str, verifier: bytes, change: Change, action: Action
+    credential_id: str, tenant_id: str, subject_id: str, verifier: bytes, change: Change, action: str
 ) -> Credential:
     # credential_admin and policy_admin, no data, no expiry.
     spec = CredentialSpec(subject_id, (CREDENTIAL_ADMIN, POLICY_ADMIN), ScopeAuthority((), None), None)
@@ -79,10 +63,10 @@ def _administrator(
 
 
 def _first_revision(
-    credential_id: str, tenant_id: str, spec: CredentialSpec, verifier: bytes, change: Change, action: Action
+    credential_id: str, tenant_id: str, spec: CredentialSpec, verifier: bytes, change: Change, action: str
 ) -> Credential:
-    event = CredentialEvent(1, action, change.actor_id, change.at_millis)
-    return Credential(credential_id, tenant_id, spec, 1, None, (event,), verifier, change.change_id)
+    history = (first_event(action, change),)
+    return Credential(credential_id, tenant_id, spec, 1, None, history, verifier, change.change_id)
 
 
 def rotate_credential(credential: Credential, expected_revision: int, verifier: bytes, change: Change) -> Credential:
@@ -93,7 +77,7 @@ def rotate_credential(credential: Credential, expected_revision: int, verifier: 
         RevisionConflict: `expected_revision` is not the present one.
     """
     _check_changeable(credential, expected_revision)
-    return _next_revision(replace(credential, verifier=verifier), "rotated", change)
+    return next_revision(replace(credential, verifier=verifier), "rotated", change)
 
 
 def revoke_credential(credential: Credential, expected_revision: int, change: Change) -> Credential:
@@ -104,7 +88,7 @@ def revoke_credential(credential: Credential, expected_revision: int, change: Ch
         RevisionConflict: `expected_revision` is not the present one.
     """
     _check_changeable(credential, expected_revision)
-    return _next_revision(replace(credential, revoked_at_millis=change.at_millis), "revoked", change)
+    return next_revision(replace(credential, revoked_at_millis=change.at_millis), "revoked", change)
 
 
 def replace_scope_authority(
@@ -121,13 +105,16 @@ def replace_scope_authority(
     _check_changeable(credential, expected_revision)
     if credential.is_expired(change.at_millis):
         raise InvalidRequest("the credential has expired")
-    changed = _next_revision(
-        replace(credential, spec=replace(credential.spec, authority=authority)),
+    event = ScopeAuthorityEvent(
+        credential.revision + 1,
         "scope_authority_changed",
-        change,
+        change.actor_id,
+        change.at_millis,
         previous=credential.spec.authority,
         current=authority,
     )
+    spec = replace(credential.spec, authority=authority)
+    changed = add_revision(replace(credential, spec=spec), event, change)
     if len(canonical_bytes(changed.as_json())) > CREDENTIAL_BYTES_MAX:
         raise InvalidRequest("the credential's history is full; issue another credential instead", member="authority")
     return changed
@@ -136,21 +123,7 @@ def replace_scope_authority(
 def _check_changeable(credential: Credential, expected_revision: int) -> None:
     if credential.revoked_at_millis is not None:
         raise Forbidden("the credential is revoked")
-    if credential.revision != expected_revision:
-        raise RevisionConflict("the credential has another revision", member="expected_revision")
-
-
-def _next_revision(
-    credential: Credential,
-    action: Action,
-    change: Change,
-    *,
-    previous: ScopeAuthority | None = None,
-    current: ScopeAuthority | None = None,
-) -> Credential:
-    revision = credential.revision + 1
-    event = CredentialEvent(revision, action, change.actor_id, change.at_millis, previous, current)
-    return replace(credential, revision=revision, history=(*credential.history, event), change_id=change.change_id)
+    check_revision(credential, expected_revision, noun="credential")
 
 
 def check_scope_authority(capabilities: tuple[str, ...], authority: ScopeAuthority, *, member: str) -> None:

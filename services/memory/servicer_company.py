@@ -24,7 +24,7 @@ from services.memory.read_company_record import read_company_record
 from services.memory.read_relation_revision import read_relation_revision
 from services.workspace.company_access import CompanyAccess
 from services.workspace.company_directory import LIMIT_DEFAULT, list_workspaces
-from services.workspace.messages import workspace_message
+from services.workspace.messages import company_answer
 from waggle.memory.v1 import company_memory_service_pb2 as pb
 from waggle.memory.v1 import company_memory_service_pb2_grpc
 
@@ -62,9 +62,7 @@ class CompanyMemoryServicer(company_memory_service_pb2_grpc.CompanyMemoryService
             pin=True,
         )
         return pb.QueryCompanyRecordsResponse(
-            contract_version=1,
-            company_id=workspace.company_id,
-            workspace=workspace_message(workspace),
+            **company_answer(workspace),
             page=inventory_page_message(page),
         )
 
@@ -80,9 +78,7 @@ class CompanyMemoryServicer(company_memory_service_pb2_grpc.CompanyMemoryService
             partition_keys=[keys.record_key(record_id)],
         )
         return pb.ReadCompanyRecordResponse(
-            contract_version=1,
-            company_id=workspace.company_id,
-            workspace=workspace_message(workspace),
+            **company_answer(workspace),
             entry=entry_message(retained),
             record_bytes=retained.stored.size_bytes,
         )
@@ -115,9 +111,7 @@ class CompanyMemoryServicer(company_memory_service_pb2_grpc.CompanyMemoryService
             pin=True,
         )
         return pb.InspectCompanyRelationResponse(
-            contract_version=1,
-            company_id=workspace.company_id,
-            workspace=workspace_message(workspace),
+            **company_answer(workspace),
             inspection=inspection_message(inspection),
         )
 
@@ -133,8 +127,6 @@ class CompanyMemoryServicer(company_memory_service_pb2_grpc.CompanyMemoryService
             partition_keys=[keys.relation_history_key(relation_id, revision)],
         )
         return pb.ReadCompanyRelationRevisionResponse(
-            contract_version=1,
-            company_id=workspace.company_id,
-            workspace=workspace_message(workspace),
+            **company_answer(workspace),
             history=relation_history_message(relation, receipt),
         )

@@ -7,7 +7,7 @@ import grpc
 from services.identity.call_token import call_token
 from services.retrieval.company_access import CompanyRetrievalAccess
 from services.retrieval.servicer_graphs import ancestry_graph, typed_graph
-from services.workspace.messages import workspace_message
+from services.workspace.messages import company_answer
 from waggle.retrieval.v1 import company_retrieval_service_pb2 as pb
 from waggle.retrieval.v1 import company_retrieval_service_pb2_grpc
 
@@ -27,9 +27,7 @@ class CompanyRetrievalServicer(company_retrieval_service_pb2_grpc.CompanyRetriev
             request.workspace_id,
             lambda retrieval: ancestry_graph(retrieval, request.query),
         )
-        return pb.TraceCompanyAncestryResponse(
-            contract_version=1, company_id=workspace.company_id, workspace=workspace_message(workspace), graph=graph
-        )
+        return pb.TraceCompanyAncestryResponse(**company_answer(workspace), graph=graph)
 
     def TraverseCompanyTypedGraph(
         self, request: pb.TraverseCompanyTypedGraphRequest, context: grpc.ServicerContext
@@ -40,6 +38,4 @@ class CompanyRetrievalServicer(company_retrieval_service_pb2_grpc.CompanyRetriev
             request.workspace_id,
             lambda retrieval: typed_graph(retrieval, request.query),
         )
-        return pb.TraverseCompanyTypedGraphResponse(
-            contract_version=1, company_id=workspace.company_id, workspace=workspace_message(workspace), graph=graph
-        )
+        return pb.TraverseCompanyTypedGraphResponse(**company_answer(workspace), graph=graph)

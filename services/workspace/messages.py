@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TypedDict, cast
 
 from services.domain.eligibility import DependencyWork, Failure
 from services.domain.embeddings import Space
@@ -51,6 +51,19 @@ def workspace_message(workspace: Workspace) -> workspaces_pb2.Workspace:
         scope=scope_message(workspace.scope.as_json()),
         private_subject_id=workspace.private_subject_id,
     )
+
+
+class CompanyAnswer(TypedDict):
+    """The members with which every answer to an administrator about one workspace begins."""
+
+    contract_version: int
+    company_id: str
+    workspace: workspaces_pb2.Workspace
+
+
+def company_answer(workspace: Workspace) -> CompanyAnswer:
+    """The first members of an answer about this workspace."""
+    return CompanyAnswer(contract_version=1, company_id=workspace.company_id, workspace=workspace_message(workspace))
 
 
 def episode_type_from_message(message: records_pb2.EpisodeType) -> EpisodeType:

@@ -31,9 +31,9 @@ from services.identity.credential_commands import (
 from services.identity.credentials import CredentialSpec, ScopeAuthority
 from services.identity.global_commands import IssueGlobal, apply_global_command, make_global_key
 from services.identity.global_credentials import GlobalSpec
+from services.identity.history import Change
 from services.identity.scope_policy import ScopePolicy, Selector
 from services.identity.tokens import Token, parse_authorization, token_from_random, verifier_of
-from services.identity.transitions import Change
 from services.identity.verifier_key import encode_verifier_key
 from services.memory.access import PartitionAccess
 from services.memory.commands import (

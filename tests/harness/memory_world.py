@@ -17,9 +17,10 @@ from services.domain.relations import Provenance, RelationInput, RelationKind
 from services.domain.scope import IDENTITY_PARTITION, Scope, workspace_for
 from services.identity.authority import Authority
 from services.identity.credentials import CredentialSpec, ScopeAuthority, decode_credential, encode_credential
+from services.identity.history import Change
 from services.identity.scope_policy import ScopePolicy, Selector
 from services.identity.tokens import Token, token_from_random, verifier_of
-from services.identity.transitions import Change, issue_credential, revoke_credential
+from services.identity.transitions import issue_credential, revoke_credential
 from services.memory.access import PartitionAccess
 from services.memory.commands import AttachEmbedding, Command, CreateRecord, attach_embedding_command
 from services.memory.execute_command import keyed_command

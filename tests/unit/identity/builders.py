@@ -22,10 +22,11 @@ from services.identity.global_credentials import (
     encode_global_credential,
     issue_global,
 )
+from services.identity.history import Change
 from services.identity.scope_policy import ScopePolicy, Selector
 from services.identity.sessions import SESSION_MILLIS, Session, encode_session
 from services.identity.tokens import Token, token_from_random, verifier_of
-from services.identity.transitions import Change, issue_credential
+from services.identity.transitions import issue_credential
 from services.storage.contract import Commit
 from services.storage.core import LocalStore
 from services.storage.errors import StorageUnavailable
