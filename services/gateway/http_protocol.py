@@ -1,7 +1,8 @@
 """HTTP/1.1 connections: uvicorn's httptools protocol, made strict and given the documented refusals.
 
 What it adds: limits on the header, time-outs from the first byte, the error envelope for anything that is not HTTP,
-a lingering close so that an early refusal is read and not lost in a reset, and word of a lost client.
+a lingering close so that an early refusal is read and not lost in a reset, the same care for requests that are on their
+way when the process leaves, and word of a lost client.
 """
 
 from __future__ import annotations
@@ -154,6 +155,17 @@ class GatewayProtocol(HttpToolsProtocol):
             if self._partial_header_bytes > self.limits.header_bytes_max:
                 self.send_400_response("the request header is too large")
 
+    def shutdown(self) -> None:
+        """Let a running request finish, and an idle connection go after a moment.
+
+        Whoever shares a connection among requests may have sent one before it knew that this process leaves. Closed
+        with it unread, the connection would be reset, and nobody could tell whether the request had an effect.
+        """
+        if self.cycle is None or self.cycle.response_complete:
+            self.loop.call_later(self.limits.farewell_s, self._leave)
+        else:
+            self.cycle.keep_alive = False
+
     def timeout_keep_alive_handler(self) -> None:
         """Close an idle connection without a word."""
         # Nothing of a request has arrived, so there is nobody to answer. What is still unsent will never be read.
@@ -277,6 +289,11 @@ class GatewayProtocol(HttpToolsProtocol):
             raise HeaderRefused("more than one Content-Length")
         if hosts > 1 or (hosts == 0 and version == "1.1"):
             raise HeaderRefused("exactly one Host header is needed")
+
+    def _leave(self) -> None:
+        # A header that has begun has its own time, and the answer to it ends the connection.
+        if not self._in_header:
+            super().shutdown()
 
     def _count_header(self, size: int) -> None:
         self._header_bytes += size

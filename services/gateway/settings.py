@@ -22,6 +22,7 @@ class HttpLimits:
         linger_s: How long a refused request is still read, and thrown away, so that the refusal reaches its client.
         header_bytes_max: Request line and header together.
         header_count_max: Number of header fields.
+        farewell_s: How long a connection without a request is kept after SIGTERM: one may be on its way.
         drain_s: How long running requests may take to finish after SIGTERM.
     """
 
@@ -35,6 +36,7 @@ class HttpLimits:
     header_count_max: Annotated[
         int, IntegerVariable("WAGGLE_GATEWAY_HEADER_COUNT_MAX", least=1, greatest=_COUNT_MAX)
     ] = 100
+    farewell_s: Annotated[float, DurationVariable("WAGGLE_GATEWAY_FAREWELL_S")] = 0.25
     drain_s: Annotated[float, DurationVariable("WAGGLE_GATEWAY_DRAIN_S")] = 8.0
 
 

@@ -215,7 +215,8 @@ def test_a_failed_store_is_opened_again_before_there_is_room_for_writes(
     """Reads never stop: neither while there is no room to open it again, nor once there is, but not for more."""
     with monkeypatch.context() as patch:
         _blindfold(patch)
-        store = open_store(volume, options=StoreOptions(free_bytes_min=4 * MIB))
+        # Far more than what the engine frees by itself when it is opened again.
+        store = open_store(volume, options=StoreOptions(free_bytes_min=VOLUME_BYTES - 2 * MIB))
         incarnation = store.status().incarnation
         acknowledged, failures = _write_until_it_fails(store, lambda: fill(volume))
     with store:

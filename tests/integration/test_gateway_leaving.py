@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import grpc
 import pytest
@@ -19,14 +20,14 @@ from tests.harness.raw_http import RawConnection, RawResponse, request_bytes
 from tests.harness.running_gateway import ScriptedBackend
 from tests.harness.suite import free_port, wait_until
 
-ENOUGH_MS = "60000"
+ENOUGH_MS, ENOUGH_S = "60000", "60"
 END_S = 20.0
 
 
 class Gateway:
     """A gateway process with a long notice, before a scripted backend."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         self.backend = ScriptedBackend(directory)
         self.probes = f"127.0.0.1:{free_port()}"
         names = ("IDENTITY", "MEMORY", "RETRIEVAL", "CONSOLIDATION")
@@ -39,6 +40,7 @@ class Gateway:
                     **{f"WAGGLE_{name}_ADDRESS": self.backend.address for name in names},
                     "WAGGLE_HEALTH_LISTEN": self.probes,
                     "WAGGLE_DRAIN_NOTICE_MS": ENOUGH_MS,
+                    **settings,
                 },
                 stderr=log,
             )
@@ -51,6 +53,14 @@ class Gateway:
         with RawConnection(self.port) as connection:
             connection.send(request_bytes("GET", path))
             return connection.receive()
+
+    def listens(self) -> bool:
+        """Whether it takes connections."""
+        try:
+            RawConnection(self.port).socket.close()
+        except ConnectionRefusedError:
+            return False
+        return True
 
     def probe(self, name: str) -> int:
         """What the listener of the probes answers."""
@@ -88,6 +98,29 @@ def test_it_fails_health_and_goes_on_until_its_notice_is_over(gateway: Gateway) 
     assert "close" == after.headers["connection"]
     gateway.process.send_signal(signal.SIGTERM)
     assert 0 == gateway.process.wait(END_S)
+
+
+@pytest.mark.parametrize("has_been_used", [True, False])
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_requests_that_are_on_their_way_are_answered(tmp_path: Path, has_been_used: bool, has_begun: bool) -> None:
+    """A kept connection still takes a request, or the rest of one, when the gateway no longer takes connections."""
+    gateway = Gateway(tmp_path, {"WAGGLE_DRAIN_NOTICE_MS": "0", "WAGGLE_GATEWAY_FAREWELL_S": ENOUGH_S})
+    request = request_bytes("GET", "/openapi.json")
+    at = 10 if has_begun else 0
+    try:
+        with RawConnection(gateway.port) as kept:
+            if has_been_used:
+                kept.send(request)
+                assert 200 == kept.receive().status
+            kept.send(request[:at])
+            gateway.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: not gateway.listens(), "it no longer listens")
+            kept.send(request[at:])
+            answer = kept.receive()
+            assert (200, "close") == (answer.status, answer.headers["connection"])
+            assert 0 == gateway.process.wait(END_S)
+    finally:
+        gateway.stop()
 
 
 def test_it_is_live_but_not_ready_before_a_service_was_reached(gateway: Gateway) -> None:
