@@ -49,11 +49,19 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyMaterial:
-    """What the files held at one time, PEM. Compared by identity: another reading is another material."""
+    """What the files held at one time. Compared by identity: another reading is another material.
+
+    Attributes:
+        certificate: PEM.
+        key: PEM.
+        authority: PEM.
+        end_s: When the certificate ends, in seconds since 1970.
+    """
 
     certificate: bytes
     key: bytes
     authority: bytes
+    end_s: float
 
 
 class ReloadedKeyMaterial:
@@ -124,19 +132,19 @@ def read_key_material(files: TlsFiles) -> KeyMaterial:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 
-    material = KeyMaterial(files.certificate.read_bytes(), files.key.read_bytes(), files.authority.read_bytes())
+    shown, secret, authority = files.certificate.read_bytes(), files.key.read_bytes(), files.authority.read_bytes()
     try:
-        certificate = x509.load_pem_x509_certificates(material.certificate)[0]
-        x509.load_pem_x509_certificates(material.authority)
+        certificate = x509.load_pem_x509_certificates(shown)[0]
+        x509.load_pem_x509_certificates(authority)
     except ValueError as error:
         raise UnusableKeyMaterial(f"{files.certificate} or {files.authority} holds no PEM certificate") from error
     try:
-        key = serialization.load_pem_private_key(material.key, password=None)
+        key = serialization.load_pem_private_key(secret, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UnusableKeyMaterial(f"{files.key} holds no PEM private key without a password") from error
     if key.public_key() != certificate.public_key():
         raise UnusableKeyMaterial(f"{files.key} is not the key of {files.certificate}")
-    return material
+    return KeyMaterial(shown, secret, authority, certificate.not_valid_after_utc.timestamp())
 
 
 def _stamps_of(files: TlsFiles) -> _Stamps:

@@ -26,7 +26,7 @@ from typing import Annotated, Final
 from services.domain.errors import WaggleError
 from services.runtime.health_listener import HealthListener, open_health_listener
 from services.runtime.logging import configure_logging, get_logger
-from services.runtime.metrics import BUILD, MetricsSettings, serve_metrics
+from services.runtime.metrics import BUILD, CERTIFICATE_END, MetricsSettings, serve_metrics
 from services.runtime.server import Registry, RunningServer
 from services.runtime.settings import IntegerVariable, read_settings
 from services.runtime.start_failure import CannotStart, report_cannot_start
@@ -137,6 +137,8 @@ def _tracing(name: str, environment: Mapping[str, str]) -> Iterator[Tracing]:
 def _metrics(process: Process) -> Iterator[None]:
     """Serve the metrics of a process for as long as it runs, where an operator wants them."""
     BUILD.labels(process.name, VERSION).set(1)
+    if (key_material := process.transport.key_material) is not None:
+        CERTIFICATE_END.labels(process.name).set_function(lambda: key_material.current().end_s)
     listen = read_settings(MetricsSettings, process.environment).listen
     if not listen:
         yield

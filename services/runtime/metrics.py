@@ -38,6 +38,12 @@ ADMISSION_SLOTS_TAKEN: Final = Gauge("waggle_admission_slots_taken", "Retrievals
 BUILD: Final = Gauge(
     "waggle_build", "Always 1; which service and version this is.", ("service", "version"), registry=REGISTRY
 )
+CERTIFICATE_END: Final = Gauge(
+    "waggle_certificate_end_seconds",
+    "When the certificate that a process shows ends, in seconds since 1970; only where connections are mutual TLS.",
+    ("service",),
+    registry=REGISTRY,
+)
 
 
 class CallTimes:

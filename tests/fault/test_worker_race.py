@@ -166,7 +166,9 @@ def race(suite: Suite, api: Api, directory: Path, worker_count: int, job_count: 
     assert {"created": job_count, "claimed": job_count, "published": job_count} == actions
     # Whoever was told to end while it waited for a slot keeps a claim to send again, or a receipt whose job it did not
     # see any more, and nothing else.
-    assert {"claiming", "complete"} >= {stage for number in range(worker_count) for stage in open_stages(directory, number)}
+    assert {"claiming", "complete"} >= {
+        stage for number in range(worker_count) for stage in open_stages(directory, number)
+    }
 
 
 def open_stages(directory: Path, number: int) -> list[str]:

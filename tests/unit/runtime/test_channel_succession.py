@@ -12,13 +12,13 @@ class Material:
     """Key material that changes when the test says so."""
 
     def __init__(self) -> None:
-        self.present = KeyMaterial(b"c", b"k", b"a")
+        self.present = KeyMaterial(b"c", b"k", b"a", 0.0)
 
     def current(self) -> KeyMaterial:
         return self.present
 
     def change(self) -> None:
-        self.present = KeyMaterial(b"c", b"k", b"a")
+        self.present = KeyMaterial(b"c", b"k", b"a", 0.0)
 
 
 def succession(material: Material) -> tuple[ChannelSuccession[str], list[str], list[str]]:

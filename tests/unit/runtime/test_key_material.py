@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from services.runtime.key_material import (
     CHECK_PERIOD_MS,
@@ -62,6 +63,14 @@ def test_all_three_make_mutual_tls(made: Certificates) -> None:
     material = read_transport(made.environment("memory")).key_material
     assert material is not None
     assert made.files("memory").key.read_bytes() == material.current().key
+
+
+def test_the_end_of_the_certificate_is_known(made: Certificates) -> None:
+    """In seconds since 1970, and to the second."""
+    material = read_transport(made.environment("memory")).key_material
+    assert material is not None
+    certificate = x509.load_pem_x509_certificate(made.files("memory").certificate.read_bytes())
+    assert certificate.not_valid_after_utc.timestamp() == material.current().end_s
 
 
 @pytest.mark.parametrize("spoilt", ["certificate", "key", "authority"])
