@@ -34,6 +34,7 @@ class _Subject(NamedTuple):
 
 
 def verify(
+    context: typer.Context,
     data_dir: DataDirectory = DEFAULT_DATA_DIRECTORY,
     storage_address: StorageAddressOption = "",
     backup: Annotated[
@@ -65,7 +66,9 @@ def verify(
     """
     configure_logging("verify")
     if backup is not None:
-        if storage_address or key:
+        # Variables are for every command of a pod or a shell, and say nothing about this one.
+        sources = {context.get_parameter_source(name) for name in ("storage_address", "key")}
+        if "COMMANDLINE" in {source.name for source in sources if source is not None}:
             fail("--backup judges a file: leave --storage-address and --key out", EXIT_USAGE)
         subject, result = _judge_backup(backup)
         _tell(subject, result, None, as_json=as_json)

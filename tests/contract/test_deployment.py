@@ -32,6 +32,7 @@ from tests.harness.deployment import (
     DEPLOY,
     KUBERNETES,
     MEBIBYTE,
+    NAME_LABEL,
     OVERLAYS,
     Workload,
     base_documents,
@@ -230,6 +231,12 @@ def test_operators_reach_what_the_suite_serves() -> None:
     (operator,) = workloads(documents(KUBERNETES / "operator" / "operator-pod.yaml")).values()
     own = {item["name"]: item["value"] for item in operator.container["env"]}
     assert own == {name: VARIABLES[name] for name in own}
+    (backup,) = workloads(documents(KUBERNETES / "backup" / "backup-cron-job.yaml")).values()
+    assert VARIABLES.items() >= {
+        (item["name"], item["value"]) for item in backup.container["env"] if item["name"] in all_settings()
+    }
+    # Whom the policies let through to storage.
+    assert operator.labels[NAME_LABEL] == backup.labels[NAME_LABEL]
     (admin,) = workloads(documents(KUBERNETES / "admin" / "admin-pod.yaml")).values()
     (key,) = admin.container["env"]
     assert VARIABLES[key["name"]] == key["value"]
@@ -251,18 +258,21 @@ def test_certificates_are_those_of_the_processes() -> None:
 
 
 def test_every_process_of_production_has_its_own_certificate() -> None:
-    """Mounted where its variables say; the operator's is the one of "admin"."""
+    """Mounted where its variables say; operators' is the one of "admin"."""
     variables = read_env(OVERLAYS / "production" / "mutual-tls.env")
-    found = workloads([*render(OVERLAYS / "production"), *render(OVERLAYS / "production" / "operator")])
-    assert {*PROGRAMS, "operator"} == set(found)
+    callers = ("operator", "backup")
+    production = OVERLAYS / "production"
+    found = workloads([*render(production), *(each for name in callers for each in render(production / name))])
+    assert {*PROGRAMS, *callers} == set(found)
     for name, workload in found.items():
         (volume,) = [each for each in workload.pod["volumes"] if each["name"] == "internal-tls"]
-        owner = {"operator": "admin"}.get(name, name)
+        owner = "admin" if name in callers else name
         assert f"waggle-{owner}-internal-tls" == volume["secret"]["secretName"]
         (mount,) = [each for each in workload.container["volumeMounts"] if each["name"] == "internal-tls"]
         assert {mount["mountPath"]} == {value.rpartition("/")[0] for value in variables.values()}
-    own = {item["name"]: item["value"] for item in found["operator"].container["env"]}
-    assert variables == {name: own[name] for name in variables}
+    for name in callers:
+        own = {item["name"]: item["value"] for item in found[name].container["env"]}
+        assert variables == {variable: own[variable] for variable in variables}
 
 
 @pytest.mark.parametrize(("target", "names"), [("suite", PYTHON), ("edge", ["edge"])])

@@ -24,7 +24,8 @@ WITHOUT_SCHEMA = {
 }
 OF_KUSTOMIZE = {"Component", "Kustomization"}
 
-RENDERED = [OVERLAYS / overlay / part for overlay in ("one-node", "production") for part in ("", "admin", "operator")]
+PARTS = ("", "admin", "operator", "backup")
+RENDERED = [OVERLAYS / overlay / part for overlay in ("one-node", "production") for part in PARTS]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -91,10 +92,10 @@ def test_what_an_overlay_renders_fits_the_newest_schema(directory: Path) -> None
 
 @pytest.mark.parametrize("overlay", ["one-node", "production"])
 def test_images_are_named_in_one_place_of_an_overlay(overlay: str) -> None:
-    """Suite, administration and operator run from the same image, so that none reads the store with older code."""
+    """All that reads the store runs from the same image, so that none does it with older code."""
     images = {
         workload.container["image"]
-        for part in ("", "admin", "operator")
+        for part in PARTS
         for workload in workloads(render(OVERLAYS / overlay / part)).values()
     }
     assert 2 == len(images)  # the suite's and the edge's

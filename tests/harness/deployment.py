@@ -25,12 +25,18 @@ NAME_LABEL = "app.kubernetes.io/name"
 
 Document = dict[str, Any]
 
+_WAYS_TO_THE_POD: dict[str, tuple[str, ...]] = {
+    "StatefulSet": ("spec", "template"),
+    "Deployment": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "Pod": (),
+}
 _UNITS = {"": 1, "k": 1 << 10, "Ki": 1 << 10, "m": 1 << 20, "Mi": 1 << 20, "g": 1 << 30, "Gi": 1 << 30}
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A StatefulSet, a Deployment or a Pod, which all have one container here.
+    """A StatefulSet, a Deployment, a CronJob or a Pod, which all have one container here.
 
     Attributes:
         name: Without the prefix "waggle-".
@@ -79,9 +85,11 @@ def of_kind(found: list[Document], *kinds: str) -> Iterator[Document]:
 def workloads(found: list[Document]) -> dict[str, Workload]:
     """Name -> what runs, pods that are alone included."""
     result = {}
-    for document in of_kind(found, "StatefulSet", "Deployment", "Pod"):
+    for document in of_kind(found, "StatefulSet", "Deployment", "CronJob", "Pod"):
         name = document["metadata"]["name"].removeprefix("waggle-")
-        pod = document if document["kind"] == "Pod" else document["spec"]["template"]
+        pod = document
+        for part in _WAYS_TO_THE_POD[document["kind"]]:
+            pod = pod[part]
         result[name] = Workload(name, document, pod["spec"], {**pod["metadata"]["labels"], **PART_OF})
     return result
 

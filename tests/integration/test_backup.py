@@ -191,6 +191,15 @@ def test_a_backup_tells_what_it_holds_and_what_it_does_not(backed_up: BackedUp) 
     assert 0 == waggle_here("verify", "--backup", str(backed_up.file)).exit_code
 
 
+def test_judging_a_file_asks_no_service(backed_up: BackedUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address on the command line contradicts it; one in the variables of a pod is for its other commands."""
+    command = ("verify", "--backup", str(backed_up.file))
+    refused = waggle_here(*command, "--storage-address", "unix:/nowhere.sock")
+    monkeypatch.setenv("WAGGLE_STORAGE_ADDRESS", "unix:/nowhere.sock")
+    monkeypatch.setenv("WAGGLE_ADMIN_KEY", "of nobody")
+    assert (2, 0) == (refused.exit_code, waggle_here(*command).exit_code)
+
+
 def test_a_backup_under_load_is_a_consistent_prefix(backed_up: BackedUp, restored: Path) -> None:
     """Of each writer there is everything up to one moment, all that was acknowledged before, and no part of a write."""
     with open_store(restored) as store:
