@@ -14,7 +14,7 @@ from tests.harness.both_ways import BothWays, Outcome
 from tests.harness.documented_requests import DATA, SCOPED, Documented, Known, by_name, make_known
 from tests.harness.suite import EVERY_SCOPE, Suite, wait_until
 
-pytestmark = pytest.mark.both_entrances(edge_in_depth=True)
+pytestmark = pytest.mark.both_entrances
 
 CAPABILITIES = [
     "memory_read",

@@ -39,7 +39,7 @@ from tests.harness.member_rules import (
 from tests.harness.partition_audit import read_rows
 from tests.harness.suite import COMPANY, Suite
 
-pytestmark = pytest.mark.both_entrances(edge_in_depth=True)
+pytestmark = pytest.mark.both_entrances
 
 BY_NAME = {route.name: route for route in EVERY}
 

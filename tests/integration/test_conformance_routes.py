@@ -12,7 +12,7 @@ from tests.harness.documented_jobs import EVERY, EVERY_SCOPED, EVERY_WRITE, JOBS
 from tests.harness.documented_requests import Documented, Known, by_name
 from tests.harness.golden import assert_golden, settled
 
-pytestmark = pytest.mark.both_entrances(edge_in_depth=True)
+pytestmark = pytest.mark.both_entrances
 
 # Answers in the order of random identifiers are narrowed to one record.
 NARROWED = {"query": {"filter": {"limit": 10, "tag": "t"}}, "ordered": {"query": {"tag": "t"}}}
