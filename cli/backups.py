@@ -18,7 +18,7 @@ from cli.console import err, fail, out, print_json
 from cli.progress_bar import ProgressBar
 from cli.serve import DEFAULT_DATA_DIRECTORY, DataDirectory
 from cli.store_exports import StorageAddressOption, opened_exporter
-from cli.suite import VERIFIER_KEY_FILE, verifier_key_file
+from cli.suite import verifier_key_file
 from services.audit.store_audit import finding_of
 from services.runtime.logging import configure_logging
 from services.storage.backup import StoreInconsistent, restore_store, write_backup
@@ -53,7 +53,8 @@ def backup(
         export = exporter.export()
         with new_file(output) as file, ProgressBar("backing up", export.opening.key_count) as bar:
             header = write_backup(export, file.write, on_progress=bar.set)
-    _tell_backup(header, output, verifier_key_file(data_dir), as_json=as_json)
+    key_file = None if storage_address else verifier_key_file(data_dir)
+    _tell_backup(header, output, key_file, as_json=as_json)
 
 
 def restore(
@@ -86,8 +87,10 @@ def restore(
     _tell_restored(reader.header, data_dir, as_json=as_json)
 
 
-def _tell_backup(header: BackupHeader, output: str, key_file: Path, *, as_json: bool) -> None:
-    kept_apart = f"The verifier key {key_file} is not in it: keep a copy of that file in another place. "
+def _tell_backup(header: BackupHeader, output: str, key_file: Path | None, *, as_json: bool) -> None:
+    # Where that of another machine's suite lies is not known here.
+    named = "" if key_file is None else f" {key_file}"
+    kept_apart = f"The verifier key{named} is not in it: keep a copy of that file in another place. "
     kept_apart += "Without it no key of any credential works on the restored store."
     if output == _STANDARD:
         err.print(kept_apart, markup=False)
@@ -113,7 +116,7 @@ def _tell_restored(header: BackupHeader, data_dir: Path, *, as_json: bool) -> No
         markup=False,
     )
     out.print(
-        f"Next: put the verifier key of that store at {data_dir / VERIFIER_KEY_FILE} (mode 0600), then: waggle verify "
+        f"Next: put the verifier key of that store at {verifier_key_file(data_dir)} (mode 0600), then: waggle verify "
         f"--data-dir {data_dir}",
         markup=False,
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
+import certifi
 import httpx
 import typer
 
@@ -77,6 +79,13 @@ class GatewayRefusal(Exception):
         self.scope = scope
 
 
+def _known_authorities() -> ssl.SSLContext:
+    """Public authorities, and those of OpenSSL: of the machine, or of SSL_CERT_FILE and SSL_CERT_DIR where set."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
+
+
 class Gateway:
     """The documented JSON routes, as a client.
 
@@ -88,7 +97,8 @@ class Gateway:
 
     def __init__(self, url: str, key: str, *, timeout_s: float = TIMEOUT_S) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.Client(base_url=url, headers=headers, timeout=timeout_s, trust_env=False)
+        verify = _known_authorities() if url.lower().startswith("https:") else False
+        self._client = httpx.Client(base_url=url, headers=headers, timeout=timeout_s, trust_env=False, verify=verify)
 
     def __enter__(self) -> Gateway:
         return self
@@ -142,5 +152,7 @@ class Session:
             fail(str(error))
         if isinstance(error, httpx.UnsupportedProtocol):
             fail(f"--url {self._url}: an address like {DEFAULT_URL} is expected", 2)
+        if isinstance(error, httpx.HTTPError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
+            fail(f"the certificate of {self._url} is of no known authority: name its file in SSL_CERT_FILE")
         if isinstance(error, httpx.HTTPError):
             fail(f"cannot reach {self._url}: {error}; is the suite running? start it with: waggle serve")

@@ -185,9 +185,9 @@ def company(
         return
     for reason, count in sorted(report["left_out"].items()):
         out.print(f"{count} {reason}: left out", markup=False)
-    out.print(
-        f"{report['workspaces']} workspaces: {counts_in_words(report['committed'], report['replayed'])}", markup=False
-    )
+    count = report["workspaces"]
+    done = counts_in_words(report["committed"], report["replayed"])
+    out.print(f"{count} {'workspace' if count == 1 else 'workspaces'}: {done}", markup=False)
 
 
 def import_company(

@@ -66,7 +66,9 @@ def load_deployed(path: Path) -> Bootstrap:
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise BadConfiguration(f"{path} cannot be read: {error.strerror}") from error
+        raise BadConfiguration(
+            f"{path} cannot be read: {error.strerror}; WAGGLE_ENVOY_CONFIGURATION names another envoy.yaml"
+        ) from error
     except yaml.YAMLError as error:
         raise BadConfiguration(f"{path} is no YAML: {error}") from error
     if not isinstance(loaded, dict) or "static_resources" not in loaded:

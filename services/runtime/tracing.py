@@ -76,7 +76,8 @@ def open_tracing(name: str, environment: Mapping[str, str]) -> Tracing:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise CannotStart(
-            f"traces need more packages ({error.name} is missing): pip install 'waggle[tracing]'"
+            f"traces need more packages ({error.name} is missing): install Waggle with its extra "
+            "`tracing`, such as pip install '.[tracing]' in its source tree"
         ) from None
     resource = Resource.create({"service.name": f"waggle-{name}", "service.version": VERSION})
     provider = TracerProvider(resource=resource)

@@ -26,6 +26,9 @@ COMMITS: Final = Counter(
     ("outcome",),
     registry=REGISTRY,
 )
+for outcome in ("durable", "refused", "unavailable"):
+    # A series that begins with its first event shows no increase at it, and an alert on it would not fire.
+    COMMITS.labels(outcome)
 WAITING_COMMITS: Final = Gauge(
     "waggle_storage_waiting_commits", "Commits that wait for the committer.", registry=REGISTRY
 )
