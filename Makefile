@@ -7,8 +7,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Options for pytest, pytest-xdist's included: make test PYTEST="-n 0 tests/unit"
-PYTEST ?= -n 2
+# Options for pytest, pytest-xdist's included: make test PYTEST="-n 0 tests/unit". One worker more than two cores: tests
+# wait for processes that start and stop.
+PYTEST ?= -n 3
 BENCH ?=
 SOAK ?= --minutes 10 --report docs/soak.md
 # --renew chooses the newest versions of all packages and pins them; --keep leaves the directory there.
