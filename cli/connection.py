@@ -45,8 +45,16 @@ VisibilityOption = Annotated[
 
 
 def scope_in_words(scope: Mapping[str, Any]) -> str:
-    """Return a documented scope object as project/mission/agent/visibility, with - for no mission."""
-    return "/".join((scope["project_id"], scope.get("mission_id") or "-", scope["agent_id"], scope["visibility"]))
+    """Return a documented scope object as a line for people."""
+    mission = scope.get("mission_id")
+    return ", ".join(
+        (
+            f"project {scope['project_id']}",
+            "no mission" if mission is None else f"mission {mission}",
+            f"agent {scope['agent_id']}",
+            scope["visibility"],
+        )
+    )
 
 
 def scope_json(project: str, agent: str, mission: str, visibility: Visibility) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from cli.connection import (
     UrlOption,
     Visibility,
     VisibilityOption,
-    scope_in_words,
     scope_json,
 )
 from cli.console import fail, out, print_json, print_table
@@ -220,7 +219,7 @@ def _scopes_in_words(spec: dict[str, Any]) -> str:
             for name in ("projects", "agents", "missions")
         )
         return f"policy: {'; '.join(selectors)}; {'/'.join(policy['visibilities'])}"
-    return ", ".join(scope_in_words(scope) for scope in spec["grants"]) or "none"
+    return ", ".join(_scope_in_short(scope) for scope in spec["grants"]) or "none"
 
 
 def _state_in_words(credential: dict[str, Any]) -> str:
@@ -238,3 +237,7 @@ def _moment(at_millis: int) -> str:
     except (OverflowError, ValueError, OSError):
         # The contract lets times be any 64-bit number; calendars end before.
         return f"{at_millis} ms"
+
+
+def _scope_in_short(scope: dict[str, Any]) -> str:
+    return "/".join((scope["project_id"], scope.get("mission_id") or "-", scope["agent_id"], scope["visibility"]))

@@ -26,7 +26,7 @@ from cli.connection import (
     scope_in_words,
     scope_json,
 )
-from cli.console import err, fail, out, print_json
+from cli.console import EXIT_INTERRUPTED, err, fail, out, print_json
 from cli.git_commands import commands_from_history, name_history_command
 from cli.git_history import NoHistory, read_history
 from cli.git_rules import derive_relations
@@ -253,6 +253,10 @@ def import_commands(
             return run_import(
                 address, key, scope, commands, on_progress=lambda done: progress.update(task, completed=done)
             )
+        except KeyboardInterrupt:
+            progress.stop()
+            done = int(progress.tasks[task].completed)
+            fail(f"interrupted; {done} of {total} are durable; running it again continues from there", EXIT_INTERRUPTED)
         except ImportRefused as error:
             progress.stop()
             where, member = "", error.member

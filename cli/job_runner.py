@@ -125,7 +125,9 @@ class JobRunner:
         if job["status"] != "ready":
             return False
         if not self._extractor.is_meant_by(job["spec"]):
-            return self._pass_over(job, f"is for {job['spec']['extractor']['method']}")
+            return self._pass_over(
+                job, f"is for the extractor {job['spec']['extractor']['method']}, not for {self._extractor.method}"
+            )
         if inspection["source_failure"] is not None:
             failure = inspection["source_failure"]
             return self._pass_over(job, f"source {failure['record_id']}: {failure['reason']}")

@@ -34,6 +34,10 @@ app = typer.Typer(no_args_is_help=True, help="Search memory through the gateway.
 TextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="Words to look for.")]
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Greatest number of hits.")]
 TagOption = Annotated[str | None, typer.Option(help="Only records with exactly this tag.")]
+AfterOption = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Go on behind this memory; a search that examined a part only says from where."),
+]
 VectorOption = Annotated[
     Path | None, typer.Option("--vector", help="File with the query vector, a JSON array of numbers; - reads stdin.")
 ]
@@ -65,6 +69,7 @@ def lexical(
     text: TextArgument,
     limit: LimitOption = 10,
     tag: TagOption = None,
+    after: AfterOption = None,
     url: UrlOption = DEFAULT_URL,
     key: KeyOption = "",
     project: ProjectOption = DEFAULT_PROJECT,
@@ -77,7 +82,7 @@ def lexical(
     body = {
         "scope": scope_json(project, agent, mission, visibility),
         "mode": "lexical",
-        "query": _without_none(text=text, limit=limit, tag=tag),
+        "query": _without_none(text=text, limit=limit, tag=tag, after=after),
     }
     with Session(url, key) as gateway:
         answer = gateway.post("/api/v1/memory/search/lexical", body)
@@ -90,6 +95,7 @@ def semantic(
     limit: LimitOption = 10,
     min_score: Annotated[float, typer.Option(min=-1, max=1, help="Least cosine of a hit.")] = -1.0,
     tag: TagOption = None,
+    after: AfterOption = None,
     provider: ProviderOption = "",
     model: ModelOption = "",
     space_revision: RevisionOption = "1",
@@ -106,7 +112,7 @@ def semantic(
         "scope": scope_json(project, agent, mission, visibility),
         "query": {
             **_vector_members(vector, provider, model, space_revision),
-            **_without_none(limit=limit, min_score=min_score, tag=tag),
+            **_without_none(limit=limit, min_score=min_score, tag=tag, after=after),
         },
     }
     with Session(url, key) as gateway:
@@ -121,6 +127,7 @@ def hybrid(
     limit: LimitOption = 10,
     ranking: Annotated[str, typer.Option(help="weighted_rrf_v1 or weighted_rrf_v2.")] = "weighted_rrf_v2",
     tag: TagOption = None,
+    after: AfterOption = None,
     provider: ProviderOption = "",
     model: ModelOption = "",
     space_revision: RevisionOption = "1",
@@ -138,7 +145,7 @@ def hybrid(
         "mode": "hybrid",
         "query": {
             **_vector_members(vector, provider, model, space_revision),
-            **_without_none(text=text, limit=limit, ranking_version=ranking, tag=tag),
+            **_without_none(text=text, limit=limit, ranking_version=ranking, tag=tag, after=after),
         },
     }
     with Session(url, key) as gateway:
@@ -242,27 +249,34 @@ def _print_page(answer: dict[str, Any], as_json: bool, *, space: dict[str, Any] 
     if as_json:
         print_json(answer)
         return
-    hits = answer["page"]["hits"]
-    if not hits:
+    page = answer["page"]
+    hits = page["hits"]
+    if hits:
+        rows = [
+            (
+                str(rank),
+                f"{hit['score']:.4f}",
+                date_of(hit["record"]),
+                type_of(hit["record"]),
+                title_of(hit["record"]),
+                hit["record"]["record_id"],
+            )
+            for rank, hit in enumerate(hits, start=1)
+        ]
+        print_table(("#", "score", "when", "kind", "memory", "record"), rows)
+    else:
         out.print("No memory found.")
-        if space is not None and answer["page"]["scanned_embeddings"] == 0:
-            name = f"{space['provider']}/{space['model']}/{space['revision']}, {space['dimensions']} dimensions"
-            out.print(f"No memory in this scope has a vector in the space {name}.", style="dim", markup=False)
-        return
-    rows = [
-        (
-            str(rank),
-            f"{hit['score']:.4f}",
-            date_of(hit["record"]),
-            type_of(hit["record"]),
-            title_of(hit["record"]),
-            hit["record"]["record_id"],
+    if page["next_after"] is not None:
+        out.print(
+            f"{page['scanned_records']:,} memories were examined, and there are more: narrow the search with --tag, "
+            f"or go on with --after {page['next_after']}",
+            style="dim",
+            markup=False,
+            soft_wrap=True,
         )
-        for rank, hit in enumerate(hits, start=1)
-    ]
-    print_table(("#", "score", "when", "kind", "memory", "record"), rows)
-    if not answer["page"]["exhaustive"]:
-        out.print("Not every memory was examined.", style="dim")
+    elif page["exhaustive"] and space is not None and not hits and page["scanned_embeddings"] == 0:
+        name = f"{space['provider']}/{space['model']}/{space['revision']}, {space['dimensions']} dimensions"
+        out.print(f"No memory in this scope has a vector in the space {name}.", style="dim", markup=False)
 
 
 def _vector_members(path: Path | None, provider: str, model: str, revision: str) -> dict[str, Any]:

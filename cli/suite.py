@@ -194,7 +194,7 @@ class SupervisorLock:
             os.close(self._descriptor)
             raise AlreadyRunning(
                 f"{run_directory.parent}: a suite runs here already, the store is held open by process {holder}. "
-                "Stop that process first"
+                "Stop that process first, with SIGTERM or Ctrl-C"
             ) from error
         os.ftruncate(self._descriptor, 0)
         os.write(self._descriptor, f"{os.getpid()}\n".encode("ascii"))

@@ -27,6 +27,7 @@ from cli.connection import (
     UrlOption,
     Visibility,
     VisibilityOption,
+    scope_in_words,
     scope_json,
 )
 from cli.console import EXIT_REFUSED, EXIT_USAGE, fail, out
@@ -89,7 +90,8 @@ def worker(
         except ConsolidationStopped as stop:
             fail(stop.code)
         except ConsumerError as error:
-            fail(f"{error}")
+            asked = f"; asked for the scope {scope_in_words(scope)}" if error.code == "forbidden" else ""
+            fail(f"{error}{asked}")
     out.print(view.summary(), markup=False)
     if not follow and status != "published":
         raise typer.Exit(EXIT_REFUSED)

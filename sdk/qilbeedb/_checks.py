@@ -9,13 +9,14 @@ import re
 from math import isfinite
 from typing import Any, Callable, Dict, Mapping, Optional
 
-from qilbeedb._errors import refuse
+from qilbeedb._errors import ConsumerError, refuse
 
 Check = Callable[[Any], None]
 
 U64_MAX = 2**64 - 1
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 FLOAT32_MAX = 3.4028235e38
+_NAME_CHARACTERS_MAX = 64
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HEX64 = re.compile(r"[0-9a-f]{64}")
@@ -30,31 +31,31 @@ def anything(value: Any) -> None:
 def boolean(value: Any) -> None:
     """Exactly true or false."""
     if not isinstance(value, bool):
-        refuse()
+        refuse(detail="must be true or false")
 
 
 def text(value: Any) -> None:
     """Any text."""
     if not isinstance(value, str):
-        refuse()
+        refuse(detail="must be text")
 
 
 def any_object(value: Any) -> None:
     """Any object."""
     if not isinstance(value, dict):
-        refuse()
+        refuse(detail="must be an object")
 
 
 def uuid(value: Any) -> None:
     """A UUID in lower-case canonical text."""
     if not isinstance(value, str) or not _UUID.fullmatch(value):
-        refuse()
+        refuse(detail="must be a UUID in lower case")
 
 
 def hex64(value: Any) -> None:
     """A digest: 64 lower-case hexadecimal digits."""
     if not isinstance(value, str) or not _HEX64.fullmatch(value):
-        refuse()
+        refuse(detail="must be 64 hexadecimal digits in lower case")
 
 
 def ident(bytes_max: int) -> Check:
@@ -62,10 +63,10 @@ def ident(bytes_max: int) -> Check:
 
     def check(value: Any) -> None:
         if not isinstance(value, str) or not value.strip() or _CONTROL.search(value):
-            refuse()
+            refuse(detail=f"must be text of 1 to {bytes_max} bytes, not blank, without control characters")
         # Half of a surrogate pair can be in an argument, and then has no UTF-8.
         if len(value.encode("utf-8", "surrogatepass")) > bytes_max or not _is_text(value):
-            refuse()
+            refuse(detail=f"must be text of 1 to {bytes_max} bytes, not blank, without control characters")
 
     return check
 
@@ -75,7 +76,7 @@ def integer(low: int, high: int) -> Check:
 
     def check(value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            refuse()
+            refuse(detail=f"must be an integer from {low} to {high}")
 
     return check
 
@@ -85,9 +86,9 @@ def number(low: float = -FLOAT32_MAX, high: float = FLOAT32_MAX) -> Check:
 
     def check(value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            refuse()
+            refuse(detail=f"must be a finite number from {low} to {high}")
         if not isfinite(value) or not low <= value <= high:
-            refuse()
+            refuse(detail=f"must be a finite number from {low} to {high}")
 
     return check
 
@@ -97,7 +98,7 @@ def choice(*values: str) -> Check:
 
     def check(value: Any) -> None:
         if not isinstance(value, str) or value not in values:
-            refuse()
+            refuse(detail=f"must be one of {', '.join(values)}")
 
     return check
 
@@ -117,9 +118,13 @@ def array(inner: Check, low: int = 0, high: int = I64_MAX) -> Check:
 
     def check(value: Any) -> None:
         if not isinstance(value, list) or not low <= len(value) <= high:
-            refuse()
-        for item in value:
-            inner(item)
+            refuse(detail=f"must be an array of {low} to {high} values")
+        for index, item in enumerate(value):
+            try:
+                inner(item)
+            except ConsumerError as error:
+                error.place(f"[{index}]")
+                raise
 
     return check
 
@@ -129,10 +134,20 @@ def closed(required: Mapping[str, Check], optional: Optional[Mapping[str, Check]
     members: Dict[str, Check] = {**required, **(optional or {})}
 
     def check(value: Any) -> None:
-        if not isinstance(value, dict) or not required.keys() <= value.keys() <= members.keys():
-            refuse()
+        if not isinstance(value, dict):
+            refuse(detail="must be an object")
+        for name in required:
+            if name not in value:
+                refuse(detail=f"must have the member {name}")
+        for name in value:
+            if name not in members:
+                refuse(detail=f"must not have the member {str(name)[:_NAME_CHARACTERS_MAX]}")
         for name, item in value.items():
-            members[name](item)
+            try:
+                members[name](item)
+            except ConsumerError as error:
+                error.place(name)
+                raise
 
     return check
 
@@ -142,7 +157,7 @@ def tagged(tag: str, variants: Mapping[str, Check]) -> Check:
 
     def check(value: Any) -> None:
         if not isinstance(value, dict) or not isinstance(value.get(tag), str) or value[tag] not in variants:
-            refuse()
+            refuse(detail=f"must be an object whose {tag} is one of {', '.join(variants)}")
         variants[value[tag]](value)
 
     return check
@@ -152,7 +167,7 @@ def distinct(values: Any) -> None:
     """Refuse when two of these hashable values are equal."""
     found = list(values)
     if len(set(found)) != len(found):
-        refuse()
+        refuse(detail="must not hold the same twice")
 
 
 def _is_text(value: str) -> bool:

@@ -17,6 +17,8 @@ class ConsumerError(Exception):
         status: HTTP status of a refusal, otherwise None.
         checkpoint_outcome: What became of a command: `rejected`, `unknown` (it may have been carried out; repeat it
             unchanged), or `not_attempted`.
+        detail: For people only: the server's own sentence, or which member is at fault and why. May be empty; it never
+            holds a value, a key or the text of a memory.
     """
 
     def __init__(self, code: str, *, status: Optional[int] = None, checkpoint_outcome: str = NOT_ATTEMPTED) -> None:
@@ -24,9 +26,19 @@ class ConsumerError(Exception):
         self.code = code
         self.status = status
         self.checkpoint_outcome = checkpoint_outcome
+        self.detail = ""
 
     def __str__(self) -> str:
-        return self.code if self.status is None else f"{self.code} (HTTP {self.status})"
+        name = self.code if self.status is None else f"{self.code} (HTTP {self.status})"
+        return f"{name}: {self.detail}" if self.detail else name
+
+    def place(self, member: str) -> None:
+        """Put the name of the member that holds the fault before its detail."""
+        # A fault of the member itself is a sentence, which has blanks; one further down begins with its own path.
+        head = self.detail.partition(": ")[0]
+        if head:
+            member += ": " if " " in head else "" if head.startswith("[") else "."
+        self.detail = member + self.detail
 
 
 class ConsumerAPIError(ConsumerError):
@@ -61,6 +73,8 @@ class ConsolidationStopped(Exception):
 INVALID_RESPONSE = "invalid_response"
 
 
-def refuse(code: str = INVALID_RESPONSE) -> NoReturn:
+def refuse(code: str = INVALID_RESPONSE, *, detail: str = "") -> NoReturn:
     """Raise the error of an answer or argument that is not as documented."""
-    raise ConsumerProtocolError(code)
+    error = ConsumerProtocolError(code)
+    error.detail = detail
+    raise error

@@ -7,7 +7,7 @@ import json
 from typing import Any, Mapping, Optional, Tuple
 
 from qilbeedb._checks import I64_MAX, NAME, REVISION, choice, closed, integer, nullable, uuid
-from qilbeedb._errors import refuse
+from qilbeedb._errors import ConsumerProtocolError, refuse
 from qilbeedb._strict_json import JsonObject
 
 AUTHOR = closed({"credential_id": uuid, "subject_id": NAME})
@@ -27,9 +27,13 @@ def normalize_scope(scope: Any) -> JsonObject:
         ConsumerProtocolError: It is not a documented scope.
     """
     if not isinstance(scope, Mapping):
-        refuse()
+        refuse(detail="scope: must be an object")
     members = dict(scope)
-    _SCOPE(members)
+    try:
+        _SCOPE(members)
+    except ConsumerProtocolError as error:
+        error.place("scope")
+        raise
     return {
         "project_id": members["project_id"],
         "mission_id": members.get("mission_id"),

@@ -25,6 +25,7 @@ from qilbeedb._transport import ApiKey, Response, Transport
 REQUEST_BYTES_MAX = 65_536
 VECTOR_REQUEST_BYTES_MAX = 2_097_152
 IDENTITY_PATH = "/api/v1/identity"
+_DETAIL_CHARACTERS_MAX = 500
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,127}")
 _ENVELOPE = closed({"contract_version": VERSION_1, "error": closed({"code": anything, "message": anything})})
@@ -163,4 +164,8 @@ def _success(response: Response) -> Any:
     code = response.document["error"]["code"]
     if not isinstance(code, str) or not _CODE.fullmatch(code):
         refuse()
-    raise ConsumerAPIError(code, status=response.status)
+    error = ConsumerAPIError(code, status=response.status)
+    message = response.document["error"]["message"]
+    if isinstance(message, str):
+        error.detail = "".join(filter(str.isprintable, message[:_DETAIL_CHARACTERS_MAX]))
+    raise error

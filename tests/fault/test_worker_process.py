@@ -166,7 +166,7 @@ def test_one_job_that_is_not_its_own(bench: Bench) -> None:
     """It ends with 1 and says why; a wrong id or a missing choice is told too."""
     job_id = bench.create_job(method="another")
     code, output = bench.output(bench.start("--job", job_id))
-    assert (1, True) == (code, "is for another" in output)
+    assert (1, True) == (code, "is for the extractor another" in output)
     assert (1, True) == _told(bench.output(bench.start("--job", "no-uuid")), "invalid_response")
     assert (2, True) == _told(bench.output(bench.start()), "--follow")
     assert (2, True) == _told(bench.output(bench.start("--follow", extractor="json")), "--extractor json")
