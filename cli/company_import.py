@@ -85,14 +85,16 @@ def group_by_workspace(lines: Iterator[Json]) -> Iterator[tuple[Json, ExportedWo
         yield header, current
 
 
-def plan_import(header: Json, workspace: ExportedWorkspace) -> Plan:
-    """Decide how a workspace is re-created: whatever was served at the export's clock, sources first.
+def plan_import(header: Json, workspace: ExportedWorkspace, now_ms: int) -> Plan:
+    """Decide how a workspace is re-created: whatever was served at the export's clock and is not over, sources first.
 
     Args:
         header: First line of the export.
         workspace: What it holds.
+        now_ms: The present time. What has ended since the export would be refused, and all that rests on it.
     """
-    served = _Served(workspace.records, header["clock_millis"])
+    clock_ms = max(header["clock_millis"], now_ms)
+    served = _Served(workspace.records, clock_ms)
     left_out: Counter[str] = Counter()
     commands: list[Json] = []
     for record in served.in_order():
@@ -107,7 +109,7 @@ def plan_import(header: Json, workspace: ExportedWorkspace) -> Plan:
         else:
             left_out["embeddings, of another revision or of a record that is left out"] += 1
     for relation in workspace.relations.values():
-        why = _why_not_related(relation, served, header["clock_millis"])
+        why = _why_not_related(relation, served, clock_ms)
         if why:
             left_out[f"relations, {why}"] += 1
         else:

@@ -11,6 +11,8 @@ from pathlib import Path
 _START = b"\x01"
 _FORMAT = "%x01%H%x00%P%x00%an%x00%ae%x00%ct%x00%B%x00"
 _FIELD_COUNT = 6
+SECONDS_MAX = (2**63 - 1) // 1000
+"""Greatest time of a commit; in milliseconds it still fits 64 bits."""
 _HASH = re.compile(rb"\n?\x01[0-9a-f]{40,64}")
 
 
@@ -103,7 +105,7 @@ def parse_log(output: bytes) -> list[Commit]:
                 parents=tuple(fields[1].split()),
                 author_name=fields[2],
                 author_email=fields[3],
-                committed_at_s=int(fields[4]),
+                committed_at_s=_seconds(fields[4]),
                 message=fields[5].strip(),
                 files=tuple(files),
             )
@@ -124,6 +126,14 @@ def _parse_files(tokens: list[bytes], position: int) -> tuple[list[FileChange], 
             files.append(FileChange(status[0], _text(tokens[position + 1])))
             position += 2
     return files, position
+
+
+def _seconds(text: str) -> int:
+    # Converted histories have commits without a usable date. Git shows the beginning of its calendar then; so do we.
+    try:
+        return min(max(int(text), 0), SECONDS_MAX)
+    except ValueError:
+        return 0
 
 
 def _text(token: bytes) -> str:

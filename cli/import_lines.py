@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from services.domain.errors import InvalidRequest
-from services.domain.strict_json import parse_json
+from services.domain.strict_json import DEPTH_MAX, parse_json
 from services.gateway.descriptors import Descriptors
 from services.gateway.json_decoder import DecoderCompiler, MessageDecoder
 from services.gateway.message_shape import MessageShapes
@@ -30,6 +30,8 @@ from waggle.common.v1 import records_pb2
 from waggle.memory.v1 import import_service_pb2, memory_service_pb2, relation_service_pb2
 
 _PLACEHOLDER: Final = {"record_id": "00000000-0000-0000-0000-000000000000", "revision": 1}
+# What stands in a record may be as deep as in a request of its own; the line adds its own levels.
+_DEPTH_MAX = DEPTH_MAX + 4
 _RECORD_OPERATIONS = frozenset({"create", "update", "delete", "derive"})
 _RELATION_OPERATIONS = frozenset({"assert", "retire", "restore", "review"})
 # Where the members of an import's commands stand in a line. The first row that fits counts.
@@ -56,7 +58,7 @@ def command_from_line(line: bytes) -> Command:
     Raises:
         InvalidRequest: The line is not one of the three forms; names the member at fault.
     """
-    value = parse_json(line)
+    value = parse_json(line, depth_max=_DEPTH_MAX)
     if not isinstance(value, dict):
         raise InvalidRequest("must be a JSON object")
     for name in sorted(_GIVEN_BY_IMPORT & value.keys()):
@@ -65,6 +67,10 @@ def command_from_line(line: bytes) -> Command:
         return _embedding(dict(value))
     operation = value.get("operation")
     kind = operation.get("type") if isinstance(operation, dict) else None
+    if operation is None:
+        raise InvalidRequest("is required, or a space and a vector", member="operation")
+    if not isinstance(kind, str):
+        kind = ""
     if kind in _RECORD_OPERATIONS and isinstance(operation, dict):
         return _record_command(value, operation)
     if kind in _RELATION_OPERATIONS and isinstance(operation, dict):

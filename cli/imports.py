@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -201,7 +202,7 @@ def import_company(
         if owner is not None and owner != private_of:
             left_out["workspaces, private memory of a subject that --private-of does not name"] += 1
             continue
-        plan = plan_import(header, workspace)
+        plan = plan_import(header, workspace, time.time_ns() // 1_000_000)
         left_out.update(plan.left_out)
         lines = plan.commands
         result = import_commands(
@@ -210,14 +211,26 @@ def import_company(
             scope_message(
                 scope["project_id"], scope["agent_id"], scope["mission_id"] or "", Visibility(scope["visibility"])
             ),
-            (command_from_line(canonical_bytes(line)) for line in lines),
+            _commands_of(lines),
             total=len(lines),
             name_command=_name_by_key(lines),
+            before=(report["committed"], report["replayed"]),
         )
         report["workspaces"] += 1
         report["committed"] += result.committed
         report["replayed"] += result.replayed
     return {**report, "left_out": dict(left_out)}
+
+
+def _commands_of(lines: Sequence[Json]) -> list[ImportCommand]:
+    # All before the first is sent: an error in a stream of gRPC's would end it without a word of what and where.
+    commands = []
+    for line in lines:
+        try:
+            commands.append(command_from_line(canonical_bytes(line)))
+        except InvalidRequest as error:
+            fail(f"{line['idempotency_key']}: {error}; it cannot be re-created, and the import ended before it")
+    return commands
 
 
 def _name_by_key(lines: Sequence[Json]) -> NameCommand:
@@ -242,8 +255,16 @@ def import_commands(
     *,
     total: int,
     name_command: NameCommand = _name_by_position,
+    before: tuple[int, int] = (0, 0),
 ) -> ImportResult:
-    """Import with a progress bar on standard error; a refusal ends the command with the place and the reason."""
+    """Import with a progress bar on standard error; a refusal ends the command with the place and the reason.
+
+    Args:
+        address, key, scope, commands: See `run_import`.
+        total: Number of commands, for the progress bar.
+        name_command: Says where a command came from.
+        before: What the same import has committed and replayed in other scopes before.
+    """
     if not key:
         fail("no credential: set WAGGLE_KEY or pass --key", 2)
     columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -269,7 +290,7 @@ def import_commands(
             what_next = "running it again continues from there" if passing else "run it again when that is mended"
             fail(
                 f"{where}{error.message} ({error.reason}){asked}; "
-                f"{counts_in_words(error.committed, error.replayed)}; {what_next}"
+                f"{counts_in_words(before[0] + error.committed, before[1] + error.replayed)}; {what_next}"
             )
 
 

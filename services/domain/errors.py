@@ -44,9 +44,13 @@ class WaggleError(Exception):
     reason: ClassVar[str] = "internal_error"
 
     def __init__(self, message: str, *, member: str | None = None) -> None:
-        super().__init__(message if member is None else f"{member}: {message}")
+        super().__init__(message)
         self.message = message
         self.member = member
+
+    def __str__(self) -> str:
+        # Not fixed at the start: whoever knows where the faulty value stood puts the rest of the path before it.
+        return self.message if self.member is None else f"{self.member}: {self.message}"
 
 
 class InvalidRequest(WaggleError):

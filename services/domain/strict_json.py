@@ -99,17 +99,20 @@ _guarded_decoder = json.JSONDecoder(
 )
 
 
-def parse_json(document: bytes | str, *, member: str = "", wide_integers: bool = False) -> JsonValue:
+def parse_json(
+    document: bytes | str, *, member: str = "", wide_integers: bool = False, depth_max: int = DEPTH_MAX
+) -> JsonValue:
     """Parse one JSON document.
 
     Args:
         document: UTF-8 bytes, or text. White space around the value is allowed, anything else is not.
         member: Path of the request member that held the text; errors name members below it.
         wide_integers: Let integers beyond 64 bits through, for a caller that knows which members are real numbers.
+        depth_max: Greatest number of containers around a value.
 
     Returns:
         None, bool, int (exact, written in plain digits), float (finite, written with a fraction or exponent), str
-        (no lone surrogates), list or dict with members in document order, at most DEPTH_MAX deep.
+        (no lone surrogates), list or dict with members in document order, at most `depth_max` deep.
 
     Raises:
         InvalidRequest: The document is not that. Names the path of the member at fault where there is one.
@@ -123,10 +126,10 @@ def parse_json(document: bytes | str, *, member: str = "", wide_integers: bool =
         text = document
     if text.startswith("\ufeff"):
         raise _refusal("starts with a byte order mark", member)
-    value = _scan(text, member)
+    value = _scan(text, member, depth_max)
     # Strict UTF-8 lets no surrogate in, so only escapes can make one. The plain search first is what keeps this cheap.
     may_hold_surrogates = ("\\u" in text and _SURROGATE_ESCAPE.search(text) is not None) or isinstance(document, str)
-    walk = _Walk(wide_integers=wide_integers, check_strings=may_hold_surrogates)
+    walk = _Walk(wide_integers=wide_integers, check_strings=may_hold_surrogates, depth_max=depth_max)
     try:
         walk.check(value, 0)
     except _Found as found:
@@ -134,7 +137,7 @@ def parse_json(document: bytes | str, *, member: str = "", wide_integers: bool =
     return value  # type: ignore[return-value]  # the walk has seen every node
 
 
-def _scan(text: str, member: str) -> object:
+def _scan(text: str, member: str, depth_max: int) -> object:
     try:
         try:
             return _decoder.decode(text)
@@ -145,7 +148,7 @@ def _scan(text: str, member: str) -> object:
     except json.JSONDecodeError as error:
         raise _refusal(_syntax_message(error, text), member) from None
     except RecursionError:
-        raise _refusal(f"nested deeper than {DEPTH_MAX} levels", member) from None
+        raise _refusal(f"nested deeper than {depth_max} levels", member) from None
 
 
 def _syntax_message(error: json.JSONDecodeError, text: str) -> str:
@@ -161,9 +164,10 @@ def _refusal(message: str, member: str) -> InvalidRequest:
 class _Walk:
     """One pass over a scanned tree that finds what the scanner lets through."""
 
-    __slots__ = ("check_strings", "wide_integers")
+    __slots__ = ("check_strings", "depth_max", "wide_integers")
 
-    def __init__(self, *, wide_integers: bool, check_strings: bool) -> None:
+    def __init__(self, *, wide_integers: bool, check_strings: bool, depth_max: int) -> None:
+        self.depth_max = depth_max
         self.wide_integers = wide_integers
         self.check_strings = check_strings
 
@@ -193,7 +197,7 @@ class _Walk:
             raise _Found(fault.message, "" if fault.member is None else member_step(fault.member))
 
     def _check_object(self, members: dict[str, object], depth: int) -> None:
-        if depth > DEPTH_MAX:
+        if depth > self.depth_max:
             self._too_deep()
         check_strings = self.check_strings
         for name, value in members.items():
@@ -209,7 +213,7 @@ class _Walk:
                 raise
 
     def _check_array(self, items: list[object], depth: int) -> None:
-        if depth > DEPTH_MAX:
+        if depth > self.depth_max:
             self._too_deep()
         # Long arrays are nearly always vectors or plain words: settle those in C.
         kinds = set(map(type, items))
@@ -240,6 +244,5 @@ class _Walk:
         except UnicodeEncodeError:
             raise _Found("lone surrogate, not a Unicode character", "") from None
 
-    @staticmethod
-    def _too_deep() -> NoReturn:
-        raise _Found(f"nested deeper than {DEPTH_MAX} levels", "")
+    def _too_deep(self) -> NoReturn:
+        raise _Found(f"nested deeper than {self.depth_max} levels", "")

@@ -81,7 +81,8 @@ class RequestHeader:
         """
         if not self.authorizations:
             return None
-        value = self.authorizations[0]
+        # White space around a value is no part of it (RFC 9110, section 5.5); the parser takes what stands before.
+        value = self.authorizations[0].rstrip(b" \t")
         # A proxy may have joined several fields into one with commas (RFC 9110, section 5.3); no credential has any.
         if len(self.authorizations) > 1 or b"," in value:
             raise Unauthorized("more than one Authorization header")

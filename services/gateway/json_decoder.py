@@ -6,6 +6,7 @@ type. The bounds in `waggle.json.v1.rules` are the receiving service's to check.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,9 @@ FLOAT64_MAX = 1.7976931348623157e308
 Decode = Callable[[Any], Any]
 """JSON value -> what the message's constructor takes: a scalar, a list, or a dict for a message."""
 
+# A misspelt name is like a known one; very long ones are not compared.
+_LIKENESS_MIN = 0.75
+_NAME_CHARACTERS_MAX = 64
 _NUMBERS = frozenset((int, float))
 _CONTRACT_VERSION_FIELD = "contract_version"
 
@@ -243,6 +247,13 @@ class _ObjectPlan:
     homes: Mapping[str, str]
 
 
+def _way_out(plan: _ObjectPlan, name: str) -> str:
+    if home := plan.homes.get(name):
+        return f"; it belongs in {home}"
+    close = difflib.get_close_matches(name[:_NAME_CHARACTERS_MAX], plan.members, n=1, cutoff=_LIKENESS_MIN)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
 def _decode_object(plan: _ObjectPlan, value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise MemberFault("must be an object")
@@ -251,9 +262,7 @@ def _decode_object(plan: _ObjectPlan, value: Any) -> dict[str, Any]:
     for name, item in value.items():
         member = members.get(name)
         if member is None:
-            home = plan.homes.get(name)
-            hint = f"; it belongs in {home}" if home else ""
-            raise MemberFault(f"unknown member{hint}", member_step(name))
+            raise MemberFault(f"unknown member{_way_out(plan, name)}", member_step(name))
         if item is None:
             if member.null_is_unset:
                 continue

@@ -24,14 +24,16 @@ def check_endpoints(partition: MemoryPartition, value: RelationInput) -> tuple[S
         stored = partition.stored_record(endpoint.record_id)
         reason = judge_endpoint(endpoint, None if stored is None else stored.state, cache, partition.now_ms)
         if stored is None or reason is not None:
-            raise RevisionConflict(f"the {name} is not current and eligible", member=f"relation.{name}")
+            raise RevisionConflict(f"the {name} is not current and eligible: {reason}", member=f"relation.{name}")
         found.append(stored)
     check_endpoint_bytes(*found)
     failure = judge_evidence(value.evidence_sources, cache, partition.now_ms)
     if failure is not None and failure.reason in BOUND_REASONS:
         raise InvalidRequest(f"the evidence breaks a bound: {failure.reason}", member="relation.evidence_sources")
     if failure is not None:
-        raise RevisionConflict("an evidence source is not current and eligible", member="relation.evidence_sources")
+        raise RevisionConflict(
+            f"an evidence source is not current and eligible: {failure.reason}", member="relation.evidence_sources"
+        )
     return found[0], found[1]
 
 

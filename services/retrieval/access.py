@@ -12,19 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from services.domain import keys
 from services.domain.eligibility import DependencyCache
 from services.domain.scope import IDENTITY_PARTITION, Scope
-from services.identity.authority import Authority, Principal
-from services.identity.directory import register_agent, request_trigger
+from services.identity.authority import Authority
+from services.identity.reader_registration import register_reader
 from services.identity.tokens import Token
 from services.retrieval.partition import Partition
 from services.retrieval.replica import Replica
 from services.runtime.admission import AdmissionPool
 from services.runtime.logging import get_logger
 from services.storage.contract import PartitionRead, Store
-from services.storage.errors import StorageFailure
-from services.storage.transaction import Transaction, run_transaction
 
 _CAPABILITIES: Final = ("memory_read",)
 
@@ -111,16 +108,5 @@ class RetrievalAccess:
         ) as partition:
             result = function(Retrieval(partition, found.clock_ms, DependencyCache(partition), started_ns))
         if identity.values[1].value is None:
-            self._register(principal, scope)
+            register_reader(self._store, principal, scope)
         return result
-
-    def _register(self, principal: Principal, scope: Scope) -> None:
-        def run(transaction: Transaction) -> None:
-            register_agent(transaction, principal, scope, request_trigger())
-
-        agent_key = keys.agent_key(principal.company_id, scope.agent_id)
-        try:
-            run_transaction(self._store, run, prefetch={IDENTITY_PARTITION: [agent_key]})
-        except StorageFailure as error:
-            # Reads go on while writes are refused; the next one registers.
-            log.warning("agent_not_registered", code=error.code.name)

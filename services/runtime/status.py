@@ -138,6 +138,9 @@ def error_from_rpc(error: grpc.RpcError) -> WaggleError | RpcFailure:
         The documented error, or RpcFailure when the call failed without one: not reached, deadline, cancelled,
         ABORTED. Raise it `from` the RpcError.
     """
+    if not hasattr(error, "code"):
+        # What a request stream raises in the server once its call is over has no status.
+        return RpcFailure(grpc.StatusCode.CANCELLED, grpc.StatusCode.CANCELLED.name)
     call = _call_of(error)
     code = call.code()
     found = error_info(error)

@@ -88,8 +88,8 @@ class DirectoryHeld(DirectoryError):
         super().__init__(
             path,
             f"the store is held open by process {holder}",
-            "Stop the suite that it belongs to first: `waggle serve` would start it again. The lock ends with its holder, "
-            "so there is no file to remove.",
+            "Stop the suite that it belongs to first: `waggle serve` would start it again. The lock ends with its "
+            "holder, so there is no file to remove.",
         )
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from services.domain import keys
-from services.domain.scope import IDENTITY_PARTITION, Scope
+from services.domain.scope import Scope
 from services.identity.authority import Authority, FirstRound, Principal
-from services.identity.directory import is_agent_registered, register_agent, request_trigger
+from services.identity.directory import is_agent_registered
+from services.identity.reader_registration import register_reader
 from services.identity.tokens import Token
 from services.runtime.admission import AdmissionPool
 from services.storage.contract import Store
@@ -131,7 +131,7 @@ class WorkspaceAccess:
 
         result, unregistered = run_transaction(self.store, run, prefetch=first.keys, pin=pin)
         if unregistered is not None:
-            self._register_reader(unregistered, scope)
+            register_reader(self.store, unregistered, scope)
         return result
 
     def _first_round(self, token: Token, scope: Scope, partition_keys: PartitionKeys) -> FirstRound:
@@ -147,11 +147,3 @@ class WorkspaceAccess:
         if takes_slot:
             self._slots.admit()
         return Visit(principal, scope, MemoryPartition(transaction, principal.workspace(scope).partition))
-
-    def _register_reader(self, principal: Principal, scope: Scope) -> None:
-        # A transaction of its own: a read must not conflict with writes to what it has read.
-        def run(transaction: Transaction) -> None:
-            register_agent(transaction, principal, scope, request_trigger())
-
-        agent_key = keys.agent_key(principal.company_id, scope.agent_id)
-        run_transaction(self.store, run, prefetch={IDENTITY_PARTITION: [agent_key]})

@@ -102,6 +102,10 @@ def test_a_full_disk_stops_writes_and_nothing_else(suite: Suite, volume: Path) -
         assert api.get(record["record_id"]).status_code == 200
         found = api.expect("memory/search/lexical", search)["page"]["hits"]
         assert [hit["record"]["record_id"] for hit in found] == [source["record_id"]]
+        # Nobody knows this agent yet, and it cannot be entered now.
+        stranger = Api(client, {**api.scope, "agent_id": "stranger"})
+        for path, body in (("memory/search/lexical", search), ("memory/query", {"filter": {"limit": 1}})):
+            assert {"scope", "page", "contract_version"} == set(stranger.expect(path, body))
         assert (suite.is_healthy(), _healths(suite)) == (True, (SERVING, SERVING, NOT_SERVING))
         with closing(GrpcStore(suite.address("storage"))) as store:
             assert (store.status().writable, store.status().disk_free_bytes) == (False, 0)

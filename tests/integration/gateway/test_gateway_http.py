@@ -53,6 +53,16 @@ def test_an_authorization_that_cannot_be_a_credential_is_401(connection: RawConn
     assert_refused(connection.receive(), 401, "unauthorized")
 
 
+@pytest.mark.parametrize("around", ["", " ", "\t", " \t "])
+def test_white_space_around_an_authorization_is_no_part_of_it(
+    connection: RawConnection, backend: ScriptedBackend, around: str
+) -> None:
+    """As RFC 9110 says of every value."""
+    connection.send(request_bytes("GET", "/api/v1/identity", headers=(f"Authorization:{around}Bearer key{around}",)))
+    assert 200 == connection.receive().status
+    assert "Bearer key" == backend.metadata["authorization"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [

@@ -42,7 +42,7 @@ def lines_of(exported: bytes, kind: str) -> list[dict[str, Any]]:
 def plan_of(exported: bytes, workspace_id: str = MAIN) -> Plan:
     """How one workspace is re-created."""
     found = group_by_workspace(read_lines(io.BytesIO(exported)))
-    return next(plan_import(header, space) for header, space in found if space.workspace_id == workspace_id)
+    return next(plan_import(header, space, 0) for header, space in found if space.workspace_id == workspace_id)
 
 
 def test_an_export_holds_everything_of_the_company_and_nothing_of_others(exported: bytes) -> None:
@@ -103,6 +103,29 @@ def test_what_was_not_served_is_left_out_and_told(exported: bytes) -> None:
         "relations, rejected": 2,
         "relations, expired": 1,
     }
+
+
+def test_what_has_ended_since_the_export_is_left_out_with_all_that_rests_on_it(exported: bytes) -> None:
+    """It would be refused for ever, and the import with it."""
+    found = group_by_workspace(read_lines(io.BytesIO(exported)))
+    header, workspace = next((header, space) for header, space in found if space.workspace_id == MAIN)
+    end_ms = header["clock_millis"] + 1000
+    for record in workspace.records.values():
+        if record["payload"] and record["payload"]["content"]["primary"] in ("record plain", "source 0", "source 1"):
+            record["payload"]["valid_until_millis"] = end_ms
+    before, after = (plan_import(header, workspace, now_ms) for now_ms in (end_ms - 1, end_ms))
+    texts = [
+        {
+            line["operation"]["record"]["content"]["primary"]
+            for line in plan.commands
+            if line.get("operation", {}).get("type") in ("create", "derive")
+        }
+        for plan in (before, after)
+    ]
+    assert {"record plain", "source 0", "source 1", "derived", "derived twice"} == texts[0] - texts[1]
+    made = {line["idempotency_key"] for line in after.commands}
+    assert all(references_of(line) <= made for line in after.commands)
+    assert sum(before.left_out.values()) + len(before.commands) == sum(after.left_out.values()) + len(after.commands)
 
 
 def test_private_memory_is_a_workspace_of_its_own(exported: bytes) -> None:

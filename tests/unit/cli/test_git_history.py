@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.git_history import Commit, FileChange, NoHistory, parse_log
+from cli.git_commands import record_from_commit
+from cli.git_history import SECONDS_MAX, Commit, FileChange, NoHistory, parse_log
 
 A, B = "a" * 40, "b" * 40
 
@@ -55,6 +56,16 @@ def test_bytes_that_are_not_utf8_do_not_lose_the_commit() -> None:
     """Old histories hold other encodings; they read with replacement characters."""
     output = header(A).replace(b"Ada", b"J\xf6rg")
     assert "J\ufffdrg" == parse_log(output)[0].author_name
+
+
+@pytest.mark.parametrize(
+    ("text", "at_s"), [(b"", 0), (b"-1", 0), (b"yesterday", 0), (b"9223372036854775807", SECONDS_MAX), (b"7", 7)]
+)
+def test_a_time_that_is_none_does_not_lose_the_commit(text: bytes, at_s: int) -> None:
+    """It is the nearest one that has 64 bits of milliseconds, or the beginning of git's calendar."""
+    (commit,) = parse_log(header(A).replace(b"\x00100\x00", b"\x00" + text + b"\x00"))
+    assert at_s == commit.committed_at_s
+    assert 0 <= record_from_commit(commit).event_time_millis < 2**63
 
 
 def test_an_empty_history_is_empty() -> None:

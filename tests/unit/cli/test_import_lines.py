@@ -9,6 +9,7 @@ import pytest
 
 from cli.import_lines import command_from_line, line_member
 from services.domain.errors import InvalidRequest
+from services.domain.strict_json import DEPTH_MAX
 from tests.harness.builders import SPACE, provenance_json, record_json, reference
 
 A = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -86,6 +87,16 @@ def test_references_are_by_id_or_by_the_key_that_made_the_record() -> None:
     assert ["c", ""] == [item.created_by for item in assertion.evidence_sources]
 
 
+def test_data_is_as_deep_as_in_a_request_of_its_own() -> None:
+    """What a service takes as the text of a member is not refused for the levels of the line around it."""
+    data = "[" * DEPTH_MAX + "]" * DEPTH_MAX
+    record = record_json(content={"primary": "p", "data": "DATA"})
+    command = command_from_line(line(operation={"type": "create", "record": record}).replace(b'"DATA"', data.encode()))
+    assert data == command.create_record.record.content.data
+    with pytest.raises(InvalidRequest, match="nested deeper"):
+        command_from_line(b"[" * (DEPTH_MAX + 5) + b"]" * (DEPTH_MAX + 5))
+
+
 def test_a_vector_travels_as_float32() -> None:
     """An embedding line may name the record by the key that made it."""
     command = command_from_line(line(created_by="a", space=SPACE, vector=[1, 0.5, -2]))
@@ -100,7 +111,10 @@ def test_a_vector_travels_as_float32() -> None:
     [
         (b"[]", None),
         (b"{", None),
+        (line(), "operation"),
         (line(operation={"type": "merge"}), "operation.type"),
+        (line(operation={"type": ["assert"]}), "operation.type"),
+        (line(operation={}), "operation.type"),
         (line(operation={"type": "create", "record": record_json(), "extra": 1}), "operation.extra"),
         (line(scope={}, operation={"type": "create", "record": record_json()}), "scope"),
         (line(contract_version=1, operation={"type": "create", "record": record_json()}), "contract_version"),

@@ -220,6 +220,7 @@ def test_hostile_names_are_quoted_and_shortened() -> None:
         ("Presence", '{"id":"x","plain":""}', "id: unknown member; it belongs in inner"),
         ("Everything", '{"inner":{"id":"","name":"x"}}', "inner.name: unknown member"),
         ("Everything", '{"nowhere":1}', "nowhere: unknown member"),
+        ("Presence", '{"plian":""}', "plian: unknown member; did you mean plain?"),
         ("Tree", '{"children":[{"id":"x"}]}', "children[0].id: unknown member"),
     ],
 )

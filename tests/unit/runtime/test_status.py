@@ -108,6 +108,25 @@ def test_a_call_that_failed_without_a_reason_keeps_its_code(code: grpc.StatusCod
     assert code is failure.code
 
 
+def test_a_request_stream_that_ended_with_its_call_was_cancelled() -> None:
+    """GRPC raises an error without a status from the stream of a call that is over."""
+    failure = error_from_rpc(grpc.RpcError())
+    assert isinstance(failure, RpcFailure)
+    assert grpc.StatusCode.CANCELLED is failure.code
+
+
+def test_a_path_that_grows_is_told_once() -> None:
+    """Whoever knows where the value stood puts the rest of the path before it; the sentence follows."""
+    error = errors.RevisionConflict("another revision", member="expected_revision")
+    error.member = f"operation.{error.member}"
+    _, message, details = status_from_error(error)
+    assert "operation.expected_revision: another revision" == message == str(error)
+    received = error_from_rpc(FailedCall(grpc.StatusCode.ABORTED, message, details))
+    assert ("another revision", "operation.expected_revision") == (received.message, received.member)  # type: ignore[union-attr]
+    error.member = None
+    assert "another revision" == str(error)
+
+
 def test_a_leaf_wins_over_the_base_that_shares_its_reason() -> None:
     """The class of revision_conflict is the one that services raise."""
     assert [errors.RevisionConflict, errors.RouteNotFound, errors.InternalError] == [
