@@ -11,7 +11,7 @@ import certifi
 import httpx
 import typer
 
-from cli.console import fail
+from cli.console import EXIT_USAGE, fail
 
 DEFAULT_URL = "http://127.0.0.1:7474"
 TIMEOUT_S = 30.0
@@ -158,6 +158,8 @@ class Session:
         self._gateway.__exit__()
         if isinstance(error, GatewayRefusal):
             fail(str(error))
+        if isinstance(error, UnicodeEncodeError):
+            fail("an argument is not UTF-8 text", EXIT_USAGE)
         if isinstance(error, httpx.UnsupportedProtocol):
             fail(f"--url {self._url}: an address like {DEFAULT_URL} is expected", 2)
         if isinstance(error, httpx.HTTPError) and "CERTIFICATE_VERIFY_FAILED" in str(error):

@@ -166,7 +166,9 @@ def _embedding(value: dict[str, Any]) -> Command:
         embedding.record.record.record_id = body.record_id
         embedding.record.record.revision = body.record_revision
     embedding.space.CopyFrom(body.space)
-    embedding.vector = np.asarray(body.vector, dtype="<f4").tobytes()
+    # Beyond float32 it becomes infinite, which the service refuses by name.
+    with np.errstate(over="ignore"):
+        embedding.vector = np.asarray(body.vector, dtype="<f4").tobytes()
     return command
 
 

@@ -17,6 +17,7 @@ from qilbeedb import (
     ConsumerAPIError,
     ConsumerError,
     ConsumerProtocolError,
+    ExternalConsolidationWorker,
     MemoryClient,
     SQLiteConsolidationJournal,
 )
@@ -67,8 +68,7 @@ def test_the_documented_snippet(
     suite: Suite, api: Api, jobs: ConsolidationClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Word for word: it publishes what the extractor found, and a graph walks it."""
-    snippet = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert snippet is not None
+    snippet = snippets()[0]
     opened: list[str] = []
 
     class JournalBelow(SQLiteConsolidationJournal):
@@ -99,7 +99,7 @@ def test_the_documented_snippet(
         "job_id": create_job(jobs, one, two),
         "application_extractor": application_extractor,
     }
-    exec(compile(snippet.group(1), "README.md", "exec"), names)  # noqa: S102 - the snippet is ours
+    run_snippet(snippet, names)
     assert ["/var/lib/my-agent/consolidation"] == opened
     receipt, inspection = names["result"]["receipt"], names["result"]["inspection"]
     assert ("published", 4) == (receipt["action"], receipt["revision"])
@@ -107,6 +107,36 @@ def test_the_documented_snippet(
     (output,) = inspection["job"]["output_receipts"]
     graph = api.expect("memory/graph/typed", {"query": {"root_record_ids": [one["record_id"]]}})["graph"]
     assert [output["relation_id"]] == [edge["relation_id"] for edge in graph["edges"]]
+
+
+def test_the_rest_of_the_readme(suite: Suite, scope: dict[str, Any], jobs: ConsolidationClient, tmp_path: Path) -> None:
+    """Memories, a graph search, a job over them and its extractor: what the reader types works in this order."""
+    _, extractor, job, memories = snippets()
+    names: dict[str, Any] = {
+        "api_url": suite.url,
+        "api_key": suite.writer_key,
+        "company_id": COMPANY,
+        "authenticated_subject": "writer",
+        "authorized_scope": scope,
+        "client": jobs,
+    }
+    for snippet in (memories, extractor, job):
+        run_snippet(snippet, names)
+    texts = [hit["record"]["payload"]["content"]["primary"] for hit in names["page"]["hits"]]
+    assert ["Scouts found nectar in the southern field, for hive 7", "Hive 7 moved south"] == texts
+    assert [0, 1] == [len(hit["graph"]["steps"]) for hit in names["page"]["hits"]]
+    worker = ExternalConsolidationWorker(jobs, SQLiteConsolidationJournal(tmp_path / "journal"), worker_id="reader")
+    result = worker.run_once(names["job_id"], names["application_extractor"])
+    assert ("published", 1) == (result["receipt"]["action"], len(result["inspection"]["job"]["output_receipts"]))
+
+
+def snippets() -> list[str]:
+    """The Python of the SDK's README, block by block."""
+    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def run_snippet(snippet: str, names: dict[str, Any]) -> None:
+    exec(compile(snippet, "README.md", "exec"), names)  # noqa: S102 - the snippet is ours
 
 
 def test_every_reading_of_jobs(api: Api, jobs: ConsolidationClient) -> None:
