@@ -6,6 +6,7 @@ python -m cli.demo [--keep]
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import signal
 import socket
@@ -57,22 +58,24 @@ def main() -> int:
     started_at_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="waggle-demo-") as scratch:
         data_directory = Path(scratch) / "data"
-        _heading("1. A store, a company, the suite")
+        chapters = itertools.count(1)
+        _chapter(chapters, "A store, a company, the suite")
         admin_key = _prepare(data_directory)
         with _suite(data_directory) as url:
             out.print(f"{len(PROCESSES)} processes are up, HTTP at {url}, data in {data_directory}", markup=False)
             with Gateway(url, admin_key) as gateway:
                 writer_key = _issue_writer(gateway)
-            _heading("2. Memories with provenance")
+            _chapter(chapters, "Memories with provenance")
             corpus = choose_corpus(REPOSITORY)
             space = LatentSpace(corpus.texts)
             _import(data_directory, writer_key, corpus, space)
             with Gateway(url, writer_key) as gateway:
-                questions = _ask(gateway, corpus)
-                _show_lexical(gateway, questions[0].text)
-                for number, question in enumerate(questions[:2]):
-                    _show_graph(gateway, question, number)
-                _show_hybrid(gateway, space, questions[0].text)
+                questions = _ask(gateway, corpus, space)
+                _show_lexical(gateway, chapters, questions[0].text)
+                for question in questions[:2]:
+                    _show_graph(gateway, chapters, question)
+                _show_hybrid(gateway, chapters, space, questions[0].text)
+                _chapter(chapters, "What an external extractor finds in these memories")
                 _show_job(gateway, url, writer_key, questions, Path(scratch) / "worker-journal")
             out.print(f"\nAll of that took {time.monotonic() - started_at_s:.0f} s.")
             _show_next(url, writer_key, keep=keep)
@@ -167,8 +170,8 @@ def _graph_query(seed: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ask(gateway: Gateway, corpus: Corpus) -> list[_Question]:
-    """Ask everything that the corpus suggests; questions whose answers have the longest paths come first."""
+def _ask(gateway: Gateway, corpus: Corpus, space: LatentSpace) -> list[_Question]:
+    """Ask everything that the corpus suggests; what has a vector, more than one word and long paths comes first."""
     questions = []
     for text in corpus.questions:
         answer = gateway.post("/api/v1/memory/search/graph", _graph_query({"mode": "lexical", "text": text}))
@@ -178,11 +181,14 @@ def _ask(gateway: Gateway, corpus: Corpus) -> list[_Question]:
             questions.append(_Question(text, answer, step_count))
     if not questions:
         raise SystemExit("Nothing in the imported texts answers any of the prepared questions.")
-    return sorted(questions, key=lambda question: -question.step_count)
+    return sorted(
+        questions,
+        key=lambda question: (not space.embed(question.text).any(), " " not in question.text, -question.step_count),
+    )
 
 
-def _show_lexical(gateway: Gateway, text: str) -> None:
-    _heading(f"3. By words alone: \u201c{text}\u201d")
+def _show_lexical(gateway: Gateway, chapters: Iterator[int], text: str) -> None:
+    _chapter(chapters, f"By words alone: \u201c{text}\u201d")
     answer = gateway.post(
         "/api/v1/memory/search/lexical",
         {
@@ -199,17 +205,17 @@ def _show_lexical(gateway: Gateway, text: str) -> None:
     _print_micros(answer["timing"]["retrieval_micros"])
 
 
-def _show_graph(gateway: Gateway, question: _Question, number: int) -> None:
-    _heading(f"{4 + number}. Along the graph: \u201c{question.text}\u201d")
+def _show_graph(gateway: Gateway, chapters: Iterator[int], question: _Question) -> None:
+    _chapter(chapters, f"Along the graph: \u201c{question.text}\u201d")
     scope = scope_json(PROJECT, AGENT, "", Visibility.SHARED)
     print_graph_page(question.answer, titles_for(gateway, scope, question.answer))
 
 
-def _show_hybrid(gateway: Gateway, space: LatentSpace, text: str) -> None:
+def _show_hybrid(gateway: Gateway, chapters: Iterator[int], space: LatentSpace, text: str) -> None:
     vector = space.embed(text)
     if not vector.any():
         return
-    _heading(f"6. Words and vectors together, then along the graph: \u201c{text}\u201d")
+    _chapter(chapters, f"Words and vectors together, then along the graph: \u201c{text}\u201d")
     seed = {
         "mode": "hybrid",
         "text": text,
@@ -223,7 +229,6 @@ def _show_hybrid(gateway: Gateway, space: LatentSpace, text: str) -> None:
 
 
 def _show_job(gateway: Gateway, url: str, key: str, questions: list[_Question], journal: Path) -> None:
-    _heading("7. What an external extractor finds in these memories")
     scope = scope_json(PROJECT, AGENT, "", Visibility.SHARED)
     jobs = ConsolidationClient(url, key, tenant_id=COMPANY, subject_id=SUBJECT, scope=scope)
     memory = MemoryClient(url, key, tenant_id=COMPANY, subject_id=SUBJECT, scope=scope)
@@ -250,7 +255,7 @@ def _show_next(url: str, key: str, *, keep: bool) -> None:
         ".venv/bin/waggle admin create-store data   a store of your own, then a company and its administrator:",
         ".venv/bin/waggle admin bootstrap-tenant data my-company me",
         "make serve                                 the suite on it, at http://127.0.0.1:7474",
-        ".venv/bin/waggle import git PATH           the history of a repository of yours",
+        "README.md, Your own data                   the history of a repository of yours, or lines of your own",
         "README.md                                  a first session by hand with curl, and what the answers mean",
     )
     for line in lines:
@@ -259,6 +264,10 @@ def _show_next(url: str, key: str, *, keep: bool) -> None:
 
 def _print_micros(micros: int) -> None:
     out.print(f"     retrieval took {micros / 1000:.1f} ms", style="dim")
+
+
+def _chapter(chapters: Iterator[int], text: str) -> None:
+    _heading(f"{next(chapters)}. {text}")
 
 
 def _heading(text: str) -> None:
