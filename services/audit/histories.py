@@ -56,7 +56,8 @@ def check_authority_changes(credential: Credential) -> None:
 
 def check_history(revision: int, history: Sequence[Event], ended_at_millis: int | None) -> None:
     """Check what holds of any history. Raises Unsound."""
-    require([event.revision for event in history] == list(range(1, revision + 1)), "has a broken history")
+    revisions = [event.revision for event in history]
+    require(len(history) == revision and revisions == list(range(1, len(history) + 1)), "has a broken history")
     times = [event.at_millis for event in history]
     require(bool(times) and times == sorted(times), "has a history that goes back in time")
     actions = [event.action for event in history]

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.harness.deployment import KUBERNETES, documents, workloads
 from tests.harness.suite import Suite
 
@@ -32,14 +30,15 @@ def run_job(
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.usefixtures("api")
-def test_the_newest_backups_are_kept_and_the_new_one_is_sound(plain_suite: Suite, tmp_path: Path) -> None:
+def test_the_newest_backups_are_kept_and_the_new_one_is_sound(fresh_suite: Suite, tmp_path: Path) -> None:
     """What a killed run has left goes away, and what is older than the last few."""
+    backups = tmp_path / "backups"
+    backups.mkdir()
     for name in (f"{OLDEST}.backup", f"{OLDER}.backup", f"{OLDER}.backup.part"):
-        (tmp_path / name).write_bytes(b"")
-    done = run_job(plain_suite, tmp_path)
+        (backups / name).write_bytes(b"")
+    done = run_job(fresh_suite, backups)
     assert (0, "") == (done.returncode, done.stderr), done
-    kept = sorted(path.name for path in tmp_path.iterdir())
+    kept = sorted(path.name for path in backups.iterdir())
     assert (KEPT, f"{OLDER}.backup") == (len(kept), kept[0])
     assert "no inconsistencies" in done.stdout
 
