@@ -25,7 +25,7 @@ def make_server_context(key_material: ReloadedKeyMaterial) -> ssl.SSLContext:
 
     def on_hello(connection: ssl.SSLObject, _name: str | None, _context_of_listener: ssl.SSLContext) -> None:
         nonlocal served, present
-        material = key_material.current()
+        material = key_material.newest()
         if material is not served:
             try:
                 served, present = material, _context(key_material.files, material)

@@ -97,6 +97,16 @@ class ReloadedKeyMaterial:
                 self._look()
         return self._material
 
+    def newest(self) -> KeyMaterial:
+        """Return what the files hold now, for handshakes of a server: they are rare, and one may be the last for long.
+
+        A client that renews its connection would otherwise meet the former certificate if the files were looked at just
+        before they changed, and nobody would ask again until its next connection.
+        """
+        with self._lock:
+            self._look()
+        return self._material
+
     def _look(self) -> None:
         try:
             # Before the content: a change while it is read is then seen the next time.

@@ -138,7 +138,7 @@ def _metrics(process: Process) -> Iterator[None]:
     """Serve the metrics of a process for as long as it runs, where an operator wants them."""
     BUILD.labels(process.name, VERSION).set(1)
     if (key_material := process.transport.key_material) is not None:
-        CERTIFICATE_END.labels(process.name).set_function(lambda: key_material.current().end_s)
+        CERTIFICATE_END.labels(process.name).set_function(lambda: key_material.newest().end_s)
     listen = read_settings(MetricsSettings, process.environment).listen
     if not listen:
         yield

@@ -188,7 +188,7 @@ def _server_credentials(key_material: ReloadedKeyMaterial) -> grpc.ServerCredent
 
     def fetch() -> Any:
         nonlocal served
-        present = key_material.current()
+        present = key_material.newest()
         if present is served:
             return None  # which means: as before
         served = present

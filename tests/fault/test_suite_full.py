@@ -105,7 +105,7 @@ def test_a_full_disk_stops_writes_and_nothing_else(suite: Suite, volume: Path) -
         # Nobody knows this agent yet, and it cannot be entered now.
         stranger = Api(client, {**api.scope, "agent_id": "stranger"})
         for path, body in (("memory/search/lexical", search), ("memory/query", {"filter": {"limit": 1}})):
-            assert {"scope", "page", "contract_version"} == set(stranger.expect(path, body))
+            assert stranger.scope == stranger.expect(path, body)["scope"]
         assert (suite.is_healthy(), _healths(suite)) == (True, (SERVING, SERVING, NOT_SERVING))
         with closing(GrpcStore(suite.address("storage"))) as store:
             assert (store.status().writable, store.status().disk_free_bytes) == (False, 0)

@@ -106,6 +106,17 @@ def test_a_change_is_seen_within_a_second_and_not_looked_for_more_often(
     assert made.files("identity").key.read_bytes() == material.current().key
 
 
+def test_a_handshake_sees_a_change_at_once(made: Certificates, own: TlsFiles, clock: FakeClock) -> None:
+    """However shortly before the change the files were looked at; unchanged ones are not read again."""
+    material = ReloadedKeyMaterial(own, clock)
+    former = material.current()
+    assert former is material.newest()
+    copy(made.files("identity"), own)
+    newest = material.newest()
+    assert made.files("identity").key.read_bytes() == newest.key
+    assert newest is material.newest() is material.current()
+
+
 def test_files_that_did_not_change_are_not_read_again(own: TlsFiles, clock: FakeClock) -> None:
     """The material stays the very same, by which channels know that theirs is still right."""
     material = ReloadedKeyMaterial(own, clock)
