@@ -20,14 +20,11 @@ from services.identity.tokens import Token
 from services.retrieval.partition import Partition
 from services.retrieval.replica import Replica
 from services.runtime.admission import AdmissionPool
-from services.runtime.logging import get_logger
 from services.storage.contract import PartitionRead, Store
 
 _CAPABILITIES: Final = ("memory_read",)
 
 T = TypeVar("T")
-
-log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
