@@ -147,7 +147,8 @@ def _target(anchors: Anchors, deadline_s: float = DEADLINE_MS / 1000, *, is_read
     retry = anchors.share(
         "retry_read",
         '{ retry_on: "connect-failure,refused-stream,reset", num_retries: 4, '
-        "retry_back_off: { base_interval: 0.1s, max_interval: 1s } }",
+        "retry_back_off: { base_interval: 0.1s, max_interval: 1s }, "
+        "retry_host_predicate: *elsewhere, host_selection_retry_max_attempts: 3 }",
     )
     return anchors.share(f"read_{timeout_s:g}s", f"{{ cluster: gateway, {bounds}, retry_policy: {retry} }}")
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.harness.edge import Edge, http_manager, running_edge, suit_tests
+from services.gateway.settings import HttpLimits
+from tests.harness.edge import NOWHERE, Edge, http_manager, running_edge, suit_tests
 from tests.harness.plain_http import PlainRequest, PlainServer, Reply, json_reply, plain_server, raw_reply
 from tests.harness.raw_http import Door, RawConnection, RawResponse, request_bytes
+from tests.harness.running_gateway import ScriptedBackend, running_gateway
 
 READ = "/api/v1/identity"
 COMMAND = "/api/v1/memory/commands"
@@ -69,6 +72,12 @@ def impatient(bootstrap: dict[str, Any]) -> None:
         if route.get("route", {}).get("cluster") == "gateway":
             route["route"]["timeout"] = "0.5s"
             route["route"]["max_stream_duration"] = {"max_stream_duration": "0.6s"}
+
+
+def without_checks(bootstrap: dict[str, Any]) -> None:
+    """Every gateway is taken for well, whatever it does."""
+    for name in ("health_checks", "outlier_detection"):
+        del bootstrap["static_resources"]["clusters"][0][name]
 
 
 def without_room(bootstrap: dict[str, Any]) -> None:
@@ -160,6 +169,26 @@ def test_without_a_gateway_it_is_busy(tmp_path: Path, method: str, path: str) ->
         response = ask(alone.door, method, path, b"{}" if method == "POST" else None)
         assert_refused(response, 503, "retrieval_busy")
         assert 5 == alone.access(response.headers["x-request-id"])["attempts"]
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/health", 200), ("POST", COMMAND, 400)])
+def test_what_one_gateway_refuses_goes_to_the_other(tmp_path: Path, method: str, path: str, status: int) -> None:
+    """Also when health checks have not seen yet that it is gone, and many clients move the edge's turns about."""
+    backend = ScriptedBackend(tmp_path)
+    with (
+        running_gateway(backend.address, HttpLimits()) as port,
+        running_edge(tmp_path, without_checks, gateway=f"ipv4:{NOWHERE},127.0.0.1:{port}") as pair,
+    ):
+
+        def attempts(number: int) -> tuple[int, int]:
+            headers = (f"X-Request-Id: turn-{number}",)
+            response = ask(pair.door, method, path, b"{}" if method == "POST" else None, headers)
+            return response.status, pair.access(f"turn-{number}")["attempts"]
+
+        with ThreadPoolExecutor(8) as threads:
+            found = set(threads.map(attempts, range(48)))
+    backend.stop()
+    assert {(status, 1), (status, 2)} == found
 
 
 def test_without_room_it_is_busy(scripted: Scripted, tmp_path: Path) -> None:

@@ -146,6 +146,28 @@ def test_every_cluster_is_watched_and_bounded(deployed: dict[str, Any]) -> None:
         outliers = cluster["outlier_detection"]
         assert (0, 0) == (outliers["enforcing_consecutive_5xx"], outliers["enforcing_consecutive_gateway_failure"])
         assert outliers["split_external_local_origin_errors"] is True
+        assert {"update_merge_window": "0s"} == cluster["common_lb_config"]
+
+
+def test_every_retry_goes_to_another_host(deployed: dict[str, Any]) -> None:
+    """What one process refuses is not offered to it again while there is another."""
+    policies = list(retry_policies(deployed))
+    assert policies
+    for policy in policies:
+        (predicate,) = policy["retry_host_predicate"]
+        assert "envoy.retry_host_predicates.previous_hosts" == predicate["name"]
+        assert 3 == policy["host_selection_retry_max_attempts"]
+
+
+def retry_policies(node: Any) -> Iterator[dict[str, Any]]:
+    """Every retry policy anywhere in the configuration."""
+    if isinstance(node, dict):
+        if "retry_policy" in node:
+            yield node["retry_policy"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for entry in node:
+            yield from retry_policies(entry)
 
 
 def test_the_certificate_is_read_anew_when_it_is_renewed() -> None:
