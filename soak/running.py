@@ -13,7 +13,8 @@ import psutil
 from cli.edge import EDGE_DIRECTORY
 from cli.suite import EDGE
 from services.edge.certificate import CERTIFICATE_FILE
-from tests.harness.suite import OTHER_COMPANY, SERVICES, Suite, free_port, make_suite
+from tests.harness.ports import free_port
+from tests.harness.suite import OTHER_COMPANY, SERVICES, Suite, make_suite
 
 # Few enough that requests are refused for want of a slot now and then, and enough that work goes on.
 ENVIRONMENT = {"QILBEE_MAX_CONCURRENT_RETRIEVALS": "4"}

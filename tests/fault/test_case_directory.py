@@ -18,9 +18,10 @@ from services.storage.directory import create_store, open_store
 from services.storage.directory_errors import DirectoryHeld
 from tests.harness import verdict
 from tests.harness.api import Api
+from tests.harness.ports import free_port
 from tests.harness.storage import get, put
 from tests.harness.storage_process import StorageProcess
-from tests.harness.suite import Suite, free_port, is_running, running_suite, wait_until
+from tests.harness.suite import Suite, is_running, running_suite, wait_until
 
 pytestmark = pytest.mark.fault
 

@@ -148,7 +148,7 @@ def roll(directory: Path, names: tuple[str, ...], each: int) -> None:
             renew(suite, load)
             for name in names:
                 for member in [member for member in suite.members if member.name == name][:each]:
-                    suite.restart(member, edge.envoy)
+                    suite.restart(member, edge.envoy, load.go_on)
                     load.go_on()
                     assert [] == load.failures, name
         with suite.client(edge, key) as client:

@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,8 @@ from services.runtime.channel import open_channel
 from services.runtime.main import DRAIN_NOTICE_VARIABLE
 from tests.harness.certificates import Certificates, issued_certificates
 from tests.harness.edge import EDGE_SERVICES, Edge, Tweak, running_edge
-from tests.harness.suite import POLL_S, START_S, STOP_S, free_port, make_suite, wait_until
+from tests.harness.ports import free_port
+from tests.harness.suite import POLL_S, START_S, STOP_S, make_suite, wait_until
 from tests.harness.workload import NO_BUSY_SLOTS
 
 STATELESS = ("identity", "memory", "retrieval", "consolidation", "gateway")
@@ -111,12 +112,20 @@ class ReplicatedSuite:
         for member in everyone:
             wait_until(member.is_in_service, f"{member.name} is in service")
 
-    def restart(self, member: Member, envoy: Envoy) -> None:
-        """Let a process leave as a rollout does, and start another one at its place."""
+    def restart(self, member: Member, envoy: Envoy, go_on: Callable[[], None]) -> None:
+        """Let a process leave as a rollout does, and start another one at its place.
+
+        Args:
+            member: The process.
+            envoy: The edge.
+            go_on: Returns once every client has had answers to requests that it began since.
+        """
         process = member.process
         assert process is not None
         process.send_signal(signal.SIGTERM)
         wait_until(lambda: not is_healthy(envoy, member), f"the edge knows that a {member.name} leaves")
+        # The edge's threads hear from one another in order: who answers a later request has heard of this too.
+        go_on()
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_S) == 0
         self.start(member)

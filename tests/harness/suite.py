@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from services.identity.bootstrap import bootstrap_tenant
 from services.identity.verifier_key import create_verifier_key
 from services.runtime.process import SUPERVISOR_VARIABLE
 from services.storage.directory import create_store, open_store
+from tests.harness.ports import free_port
 from tests.harness.raw_http import Door
 
 START_S = 40.0
@@ -234,14 +234,6 @@ def running_suite(directory: Path, environment: dict[str, str] | None = None) ->
         yield suite
     finally:
         suite.stop()
-
-
-def free_port() -> int:
-    """Return a TCP port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def is_running(process_id: int) -> bool:

@@ -12,7 +12,8 @@ from cryptography import x509
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.harness.certificates import Certificates, issued_certificates
-from tests.harness.suite import free_port, wait_until
+from tests.harness.ports import free_port
+from tests.harness.suite import wait_until
 
 # Does nothing until its input ends.
 PROCESS = """

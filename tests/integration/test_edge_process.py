@@ -26,9 +26,10 @@ from services.gateway.descriptors import DESCRIPTOR_SET_PATH
 from services.gateway.settings import HttpLimits
 from tests.harness.edge import ENVOY_YAML, Edge, running_edge, suit_tests, trusting
 from tests.harness.plain_http import json_reply, plain_server
+from tests.harness.ports import free_port
 from tests.harness.raw_http import RawConnection, request_bytes
 from tests.harness.running_gateway import ScriptedBackend, running_gateway
-from tests.harness.suite import Suite, free_port, is_running, make_suite, wait_until
+from tests.harness.suite import Suite, is_running, make_suite, wait_until
 
 HEALTH = "/health"
 

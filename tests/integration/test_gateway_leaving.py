@@ -16,9 +16,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.runtime.channel import open_channel
+from tests.harness.ports import free_port
 from tests.harness.raw_http import RawConnection, RawResponse, request_bytes
 from tests.harness.running_gateway import ScriptedBackend
-from tests.harness.suite import free_port, wait_until
+from tests.harness.suite import wait_until
 
 ENOUGH_MS, ENOUGH_S = "60000", "60"
 END_S = 20.0

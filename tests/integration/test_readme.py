@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from cli.import_lines import command_from_line
-from tests.harness.suite import free_port, is_running, wait_until
+from tests.harness.ports import free_port
+from tests.harness.suite import is_running, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PORT = "7474"

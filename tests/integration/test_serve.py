@@ -14,7 +14,8 @@ import pytest
 
 from cli.suite import PROCESSES
 from tests.harness.api import Api
-from tests.harness.suite import Suite, free_port, is_running, make_suite, wait_until
+from tests.harness.ports import free_port
+from tests.harness.suite import Suite, is_running, make_suite, wait_until
 
 SERVICES = [process.name for process in PROCESSES]
 
