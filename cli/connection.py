@@ -78,9 +78,13 @@ class GatewayRefusal(Exception):
     """
 
     def __init__(self, status: int, code: str, message: str, scope: str = "") -> None:
-        # Options and variables that were forgotten fall back to defaults, which only the scope itself shows.
-        where = f"; asked for the scope {scope}" if scope and code == "forbidden" else ""
-        super().__init__(f"{message} ({status} {code}){where}")
+        hint = ""
+        if scope and code == "forbidden":
+            # Options and variables that were forgotten fall back to defaults, which only the scope itself shows.
+            hint = f"; asked for the scope {scope}"
+        if code == "unauthorized":
+            hint = "; look at the credential in WAGGLE_KEY or --key"
+        super().__init__(f"{message} ({status} {code}){hint}")
         self.status = status
         self.code = code
         self.message = message

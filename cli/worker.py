@@ -50,7 +50,12 @@ def worker(
     ] = DEFAULT_EXTRACTOR,
     worker_id: Annotated[str, typer.Option("--worker-id", help="Label that is kept with each attempt.")] = "",
     journal: Annotated[
-        Path, typer.Option("--journal", envvar="WAGGLE_WORKER_JOURNAL", help="Private directory, kept between runs.")
+        Path,
+        typer.Option(
+            "--journal",
+            envvar="WAGGLE_WORKER_JOURNAL",
+            help="Private directory, kept between runs; a relative name is taken from where you stand.",
+        ),
     ] = DEFAULT_JOURNAL,
     recover: Annotated[
         RecoverPolicy, typer.Option(help="Whose expired attempts to close, so that their jobs can run again.")
@@ -92,7 +97,7 @@ def worker(
         except ConsumerError as error:
             asked = f"; asked for the scope {scope_in_words(scope)}" if error.code == "forbidden" else ""
             fail(f"{error}{asked}")
-    out.print(view.summary(), markup=False)
+    out.print(view.summary() if follow or not status else f"{view.summary()}; the job is {status}", markup=False)
     if not follow and status != "published":
         raise typer.Exit(EXIT_REFUSED)
 

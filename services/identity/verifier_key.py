@@ -41,7 +41,7 @@ def load_verifier_key(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise VerifierKeyProblem(f"cannot read the verifier key file {path}: {error.strerror}") from error
+        raise VerifierKeyProblem(f"cannot read the verifier key file {path}: {error.strerror}; {_ADVICE}") from error
     found = _CONTENT.fullmatch(content)
     if found is None:
         raise VerifierKeyProblem(
