@@ -6,7 +6,6 @@ A check of an object is written as the table of its members, so that it reads li
 from __future__ import annotations
 
 import re
-from math import isfinite
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from qilbeedb._errors import ConsumerError, refuse
@@ -62,10 +61,14 @@ def ident(bytes_max: int) -> Check:
     """Text that is not blank, has no control characters and at most so many UTF-8 bytes."""
 
     def check(value: Any) -> None:
-        if not isinstance(value, str) or not value.strip() or _CONTROL.search(value):
-            refuse(detail=f"must be text of 1 to {bytes_max} bytes, not blank, without control characters")
-        # Half of a surrogate pair can be in an argument, and then has no UTF-8.
-        if len(value.encode("utf-8", "surrogatepass")) > bytes_max or not _is_text(value):
+        if (
+            not isinstance(value, str)
+            or not value.strip()
+            or _CONTROL.search(value)
+            # Half of a surrogate pair can be in an argument, and then has no UTF-8.
+            or len(value.encode("utf-8", "surrogatepass")) > bytes_max
+            or not _is_text(value)
+        ):
             refuse(detail=f"must be text of 1 to {bytes_max} bytes, not blank, without control characters")
 
     return check
@@ -85,9 +88,8 @@ def number(low: float = -FLOAT32_MAX, high: float = FLOAT32_MAX) -> Check:
     """A finite number, bounds included."""
 
     def check(value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            refuse(detail=f"must be a finite number from {low} to {high}")
-        if not isfinite(value) or not low <= value <= high:
+        # No comparison holds for NaN, and an integer of any length is compared exactly.
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
             refuse(detail=f"must be a finite number from {low} to {high}")
 
     return check

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import http.client
-import math
 import re
+import threading
 from typing import Any, Callable, NamedTuple, Optional, Union
 from urllib.parse import urlsplit
 
@@ -76,8 +76,8 @@ class Transport:
             raise TypeError("api_key must be a string or a function without arguments")
         if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)):
             raise ValueError("timeout must be a number of seconds")
-        if not math.isfinite(timeout_s) or timeout_s <= 0:
-            raise ValueError("timeout must be positive and finite")
+        if not 0 < timeout_s <= threading.TIMEOUT_MAX:
+            raise ValueError("timeout must be positive, and no longer than the machine can wait")
         if isinstance(response_bytes_max, bool) or not isinstance(response_bytes_max, int):
             raise ValueError("response_bytes_max must be an integer")
         if not RESPONSE_BYTES_MIN <= response_bytes_max <= RESPONSE_BYTES_MAX:

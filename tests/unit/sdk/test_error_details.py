@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from qilbeedb import ConsumerAPIError, ConsumerProtocolError, MemoryClient
-from qilbeedb._checks import array, closed, nullable, uuid
+from qilbeedb._checks import array, closed, nullable, number, uuid
 from qilbeedb._session import _success
 from qilbeedb._transport import Response
 
@@ -33,6 +34,13 @@ def test_the_member_at_fault_is_named_by_its_whole_path(value: Any, detail: str)
         ITEM(value)
     assert ("invalid_response", detail) == (caught.value.code, caught.value.detail)
     assert f"invalid_response: {detail}" == str(caught.value)
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 1e39, math.inf, math.nan, True, "1", None], ids=repr)
+def test_a_number_out_of_reach_is_refused_and_nothing_else_happens(value: Any) -> None:
+    """An integer that no float can hold is one of them."""
+    with pytest.raises(ConsumerProtocolError, match=r"score: must be a finite number from -3\.4028235e\+38 to"):
+        closed({"score": number()})({"score": value})
 
 
 def test_objects_in_arrays_are_named_by_their_place() -> None:
