@@ -100,7 +100,9 @@ class RecordInput(_message.Message):
     valid_until_millis: _builtins.int
     """The record is visible while the clock is before this, milliseconds since the Unix epoch. Unset means for ever."""
     metadata: _builtins.str
-    """The caller's annotation: the text of a JSON object. Unset means {}. Never searched."""
+    """The caller's annotation, a JSON object. Unset means {}. Never searched.
+    The object's text.
+    """
     @_builtins.property
     def episode_type(self) -> Global___EpisodeType:
         """Kind of the memory."""
@@ -188,7 +190,9 @@ class EpisodeContent(_message.Message):
     context: _builtins.str
     """Text that surrounds the memory."""
     data: _builtins.str
-    """Any structured data: the text of a JSON value. Unset means null. Kept, never searched."""
+    """Any structured data, a JSON value. Unset means null. Kept, never searched.
+    The value's text.
+    """
     @_builtins.property
     def embedding(self) -> Global___AnonymousVector:
         """A vector of no declared model. Kept, never searched; vectors to search by are attached with AttachEmbedding."""
