@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,10 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from services.gateway.settings import HttpLimits
-from tests.harness.edge import NOWHERE, Edge, http_manager, running_edge, suit_tests
+from tests.harness.edge import EDGE_SERVICES, ENVOY_YAML, NOWHERE, Edge, http_manager, running_edge, suit_tests
 from tests.harness.plain_http import PlainRequest, PlainServer, Reply, json_reply, plain_server, raw_reply
 from tests.harness.raw_http import Door, RawConnection, RawResponse, request_bytes
 from tests.harness.running_gateway import ScriptedBackend, running_gateway
@@ -21,6 +23,8 @@ READ = "/api/v1/identity"
 COMMAND = "/api/v1/memory/commands"
 SEARCH = "/api/v1/memory/search"
 SECRET = "marmalade-7741"
+ALERTS = ENVOY_YAML.parents[1] / "monitoring" / "alerts.yaml"
+EDGE_FIGURE = re.compile(r"\benvoy_[a-z_]+\b(?=\{)")
 
 
 class Scripted:
@@ -331,3 +335,14 @@ def test_the_platform_sees_readiness_and_figures_only(edge: Edge) -> None:
     assert 200 == ask(door, "GET", "/ready").status
     for method, path in (("GET", "/config_dump"), ("POST", "/quitquitquit"), ("POST", "/ready"), ("GET", "/")):
         assert 404 == ask(door, method, path).status, path
+
+
+def test_the_alerts_ask_for_what_the_edge_has(edge: Edge) -> None:
+    """Names of figures are Envoy's own, and of some only where something has happened: not of these."""
+    rules = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"][0]["rules"]
+    asked = {found for rule in rules for found in EDGE_FIGURE.findall(rule["expr"])}
+    figures = edge.envoy.ask("GET", "/stats/prometheus")[1].decode("utf-8")
+    assert asked
+    for name in asked:
+        clusters = re.findall(rf'^{name}\{{envoy_cluster_name="([a-z]+)"\}}', figures, re.MULTILINE)
+        assert {*EDGE_SERVICES, "admin"} == set(clusters), name
