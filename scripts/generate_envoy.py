@@ -26,8 +26,12 @@ GATEWAY_DOCUMENTS: Final = ("/openapi.json",)
 STREAMING_SERVICES: Final = ("waggle.memory.v1.ImportService",)
 """Services for clients that have no JSON route. All others without one are internal, and out of reach at the edge."""
 
+GRPC_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of one request in gRPC: what gRPC itself takes where nobody says otherwise, and twice the largest JSON body."""
+
 # The edge waits a little longer than the gateway, so that the gateway's own answer to a late service comes first.
 _PATIENCE_S = 2
+_CALL_S = DEADLINE_MS / 1000
 _BODY_S = round(HttpLimits().body_timeout_s)
 _GRPC_IDLE_S = 300
 _INT64_MAX = (1 << 63) - 1
@@ -72,11 +76,16 @@ def edge_routes(routes: Iterable[Route], services: Sequence[str]) -> Iterator[st
     yield "# Envoy joins repeated Host fields with a comma; which of them was meant nobody can say."
     hosts = '{ name: ":authority", string_match: { contains: "," } }'
     yield f"- {{ name: two-hosts, match: {{ prefix: /, headers: [{hosts}] }}, direct_response: {{ status: 400 }} }}"
-    yield "# gRPC and gRPC-Web go straight to the services. A stream may last, but not lie idle."
+    yield "# gRPC and gRPC-Web go straight to the services, a single request once it is whole: one that stalls would"
+    yield "# hold a thread of theirs. A stream may last, but not lie idle."
     for service in services:
-        target = f"{{ cluster: {cluster_of(service)}, timeout: 0s, idle_timeout: {_GRPC_IDLE_S}s }}"
+        is_stream = service in STREAMING_SERVICES
+        idle_s = _GRPC_IDLE_S if is_stream else _whole_s(_CALL_S)
+        target = f"{{ cluster: {cluster_of(service)}, timeout: 0s, idle_timeout: {idle_s:g}s }}"
         headers = f"[{anchors.share('grpc', grpc)}]"
-        yield f"- {{ name: {service}, match: {{ prefix: /{service}/, headers: {headers} }}, route: {target} }}"
+        buffered = "" if is_stream else f", typed_per_filter_config: {_buffer(anchors, GRPC_BYTES_MAX)}"
+        match = f"{{ prefix: /{service}/, headers: {headers} }}"
+        yield f"- {{ name: {service}, match: {match}, route: {target}{buffered} }}"
     headers = f"[{anchors.share('grpc', grpc)}]"
     yield f"- {{ name: no-service, match: {{ prefix: /, headers: {headers} }}, direct_response: {{ status: 404 }} }}"
     yield "# Who asks first whether a body is wanted is answered by the gateway, which has the same limits."
@@ -122,10 +131,7 @@ def _path_lines(anchors: Anchors, template: str, routes: Iterable[Route]) -> Ite
             match = f"{{ {path}, headers: [{method}, {over}] }}"
             yield f'- {{ name: "{template}", match: {match}, direct_response: {{ status: 413 }} }}'
             method = anchors.share(route.method, "")
-            buffered = ", typed_per_filter_config: " + anchors.share(
-                f"body_{most}",
-                f"{{ envoy.filters.http.buffer: {{ {_BUFFER_TYPE}, buffer: {{ max_request_bytes: {most} }} }} }}",
-            )
+            buffered = f", typed_per_filter_config: {_buffer(anchors, most)}"
         target = _target(anchors, route.deadline_s, is_read=route.method == "GET")
         yield f'- {{ name: "{template}", match: {{ {path}, headers: [{method}] }}, route: {target}{buffered} }}'
     yield f'- {{ name: "{template}", match: {{ {path} }}, route: {_target(anchors)} }}'
@@ -138,10 +144,21 @@ def _path_match(template: str) -> str:
     return f"safe_regex: {{ regex: '{pattern}' }}"
 
 
-def _target(anchors: Anchors, deadline_s: float = DEADLINE_MS / 1000, *, is_read: bool = False) -> str:
+def _buffer(anchors: Anchors, most: int) -> str:
+    return anchors.share(
+        f"body_{most}",
+        f"{{ envoy.filters.http.buffer: {{ {_BUFFER_TYPE}, buffer: {{ max_request_bytes: {most} }} }} }}",
+    )
+
+
+def _whole_s(deadline_s: float) -> float:
+    """The longest that a request may take to arrive and to be answered."""
+    return _BODY_S + deadline_s + 2 * _PATIENCE_S
+
+
+def _target(anchors: Anchors, deadline_s: float = _CALL_S, *, is_read: bool = False) -> str:
     timeout_s = deadline_s + _PATIENCE_S
-    whole_s = _BODY_S + timeout_s + _PATIENCE_S
-    bounds = f"timeout: {timeout_s:g}s, max_stream_duration: {{ max_stream_duration: {whole_s:g}s }}"
+    bounds = f"timeout: {timeout_s:g}s, max_stream_duration: {{ max_stream_duration: {_whole_s(deadline_s):g}s }}"
     if not is_read:
         return anchors.share(f"gateway_{timeout_s:g}s", f"{{ cluster: gateway, {bounds} }}")
     retry = anchors.share(

@@ -35,8 +35,11 @@ class ImportServicer(import_service_pb2_grpc.ImportServiceServicer):
         self, request_iterator: Iterator[pb.ImportCommandsRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.ImportCommandsResponse]:
         """Carry out commands in batches, reporting each batch once it is durable."""
+        # Before anything is waited for: without a key a stream would otherwise hold a thread until it speaks.
+        token = call_token(context)
+        self._access.authenticate(token)
         opening, first = _opening(request_iterator)
-        session = ImportSession(self._access, call_token(context), scope_from_message(opening.scope))
+        session = ImportSession(self._access, token, scope_from_message(opening.scope))
         batch_commands = opening.batch_commands if opening.HasField("batch_commands") else BATCH_COMMANDS_DEFAULT
         sized_items = self._sized_items(_messages(first, request_iterator))
         for batch in read_ahead(gather_batches(sized_items, batch_commands=batch_commands)):

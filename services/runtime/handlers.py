@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from typing import Any, TypeAlias, cast
 
 import grpc
@@ -40,6 +41,10 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Behavior = Callable[[Any, grpc.ServicerContext], Any]
 Read = Callable[[Any], Any]
 """Bytes as they came -> request message; for a request stream: iterator of bytes -> iterator of messages."""
+
+# A stream keeps its thread for as long as its caller likes, so it gets none of those that single calls wait for.
+_STREAMS_AT_ONCE = 16
+_STREAMS = futures.ThreadPoolExecutor(_STREAMS_AT_ONCE, thread_name_prefix="stream")
 
 _times = CallTimes(RPC_SECONDS)
 
@@ -78,7 +83,10 @@ def _wrap(path: str, handler: Handler, checked: bool, check_peer: CheckPeer | No
         make = (
             grpc.stream_stream_rpc_method_handler if handler.request_streaming else grpc.unary_stream_rpc_method_handler
         )
-        return make(_streaming(path, behavior, read, checked, check_peer), **codec)
+        serve = _streaming(path, behavior, read, checked, check_peer)
+        if handler.request_streaming:
+            cast(Any, serve).experimental_thread_pool = _STREAMS
+        return make(serve, **codec)
     behavior = cast(Behavior, handler.stream_unary if handler.request_streaming else handler.unary_unary)
     make = grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
     return make(_single(path, behavior, read, checked, check_peer), **codec)

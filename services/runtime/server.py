@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from concurrent import futures
+from typing import Any, cast
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from services.runtime.call_context import bind_call, release_call
 from services.runtime.handlers import Handler, wrap_handlers
@@ -20,6 +21,7 @@ from services.runtime.transport import PLAIN, Transport
 THREAD_COUNT = 24
 DRAIN_S = 8.0
 OTHERS_S = 1.5
+_REFLECTION_THREADS = 2
 
 log = get_logger()
 
@@ -133,6 +135,19 @@ def _holds(checks: Iterable[Check]) -> bool:
         return False
 
 
+class _Reflection(reflection.ReflectionServicer):
+    """The standard service, on threads of its own: whoever leaves a stream open takes none from calls."""
+
+    def ServerReflectionInfo(self, request_iterator: Any, context: Any) -> Any:  # noqa: N802 - the name is gRPC's
+        """Answer what is asked."""
+        return super().ServerReflectionInfo(request_iterator, context)
+
+
+cast(Any, _Reflection.ServerReflectionInfo).experimental_thread_pool = futures.ThreadPoolExecutor(
+    _REFLECTION_THREADS, thread_name_prefix="reflection"
+)
+
+
 class RunningServer:
     """A started server.
 
@@ -167,7 +182,8 @@ class RunningServer:
             self._server.add_registered_method_handlers(service, handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
-        reflection.enable_server_reflection((*registry.services, health_name, reflection.SERVICE_NAME), self._server)
+        served = (*registry.services, health_name, reflection.SERVICE_NAME)
+        cast(Any, reflection_pb2_grpc).add_ServerReflectionServicer_to_server(_Reflection(served), self._server)
         bound = transport.bind(self._server, listen)
         self.port = None if listen.startswith("unix:") else bound
         self._server.start()

@@ -54,6 +54,14 @@ class WorkspaceAccess:
         self.authority = authority
         self._slots = slots
 
+    def authenticate(self, token: Token) -> None:
+        """Refuse a caller without a valid credential, before anything of its request is known. Raises Unauthorized."""
+        run_transaction(
+            self.store,
+            lambda transaction: self.authority.authenticate(transaction, token),
+            prefetch=self.authority.first_round(token, None).keys,
+        )
+
     def check(self, token: Token, scope: Scope) -> None:
         """Authenticate a caller and its scope, without any capability yet.
 

@@ -14,9 +14,12 @@ import grpc
 import httpx
 import pytest
 
+from scripts.generate_envoy import GRPC_BYTES_MAX
+from services.runtime.server import THREAD_COUNT
 from services.runtime.status import error_info
 from tests.harness.edge import Edge, running_edge, suit_tests
 from tests.harness.memory_messages import SCOPE, SPACE, import_create, import_requests
+from tests.harness.silent_streams import silent_streams
 from tests.harness.suite import Suite
 from waggle.identity.v1 import credentials_pb2, identity_service_pb2, identity_service_pb2_grpc
 from waggle.memory.v1 import import_service_pb2_grpc
@@ -152,6 +155,25 @@ def test_an_import_streams_both_ways(channel: grpc.Channel, bearer: Any) -> None
         reports += 1
         was_reported.release()
     assert reports >= len(groups)
+
+
+def test_requests_that_stall_hold_nobody_up(channel: grpc.Channel, bearer: Any) -> None:
+    """More of them than a service has threads, begun without a key and never finished."""
+    stub = identity_service_pb2_grpc.IdentityServiceStub(channel)
+    with silent_streams(channel.stream_unary(IDENTITY).future, 2 * THREAD_COUNT) as begun:
+        for _ in range(3):
+            stub.GetIdentity(identity_service_pb2.GetIdentityRequest(), metadata=bearer, timeout=TIMEOUT_S)
+        assert not any(call.done() for call in begun)
+
+
+def test_a_request_over_the_limit_is_refused_in_the_form_of_grpc(channel: grpc.Channel) -> None:
+    """At the edge, which takes it whole: RESOURCE_EXHAUSTED, as a service would say."""
+    error = refusal(channel, IDENTITY, bytes(GRPC_BYTES_MAX - 4))
+    assert grpc.StatusCode.RESOURCE_EXHAUSTED == error.code()  # type: ignore[attr-defined]
+    assert "the request is over the limit of the edge" == error.details()  # type: ignore[attr-defined]
+    fits = error_info(refusal(channel, IDENTITY, bytes(GRPC_BYTES_MAX - 5)))
+    assert fits is not None
+    assert "invalid_request" == fits[0].reason
 
 
 def test_two_keys_are_none(channel: grpc.Channel, bearer: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from services.domain import keys
 from services.domain.errors import RecordNotFound, WaggleError
 from services.memory.commands import CreateRecord, DeleteRecord, UpdateRecord
 from services.memory.get_record import get_record
+from services.runtime.server import THREAD_COUNT
 from services.runtime.status import error_from_rpc
 from tests.harness.memory_messages import (
     SCOPE,
@@ -29,8 +31,9 @@ from tests.harness.memory_messages import (
 )
 from tests.harness.memory_server import MemoryClient, running_memory
 from tests.harness.memory_world import MemoryWorld, record_input
+from tests.harness.silent_streams import silent_streams
 from waggle.common.v1 import errors_pb2, records_pb2, relations_pb2
-from waggle.memory.v1 import commands_pb2, relation_service_pb2
+from waggle.memory.v1 import commands_pb2, memory_service_pb2, reads_pb2, relation_service_pb2
 from waggle.memory.v1 import import_service_pb2 as pb
 
 MIXED = [
@@ -319,6 +322,23 @@ def test_faults_of_the_stream_are_its_status(world: MemoryWorld, client: MemoryC
         assert isinstance(error, WaggleError)
         assert (error.reason, error.member) == (reason, member)
     assert world.rows() == {}
+
+
+def test_who_has_no_key_is_refused_before_it_says_anything(world: MemoryWorld, client: MemoryClient) -> None:
+    """It could hold a thread for as long as it likes."""
+    with silent_streams(client.imports.ImportCommands, 1) as (call,), pytest.raises(grpc.RpcError) as failed:
+        next(call)
+    assert grpc.StatusCode.UNAUTHENTICATED == failed.value.code()
+
+
+def test_silent_imports_hold_up_no_command(world: MemoryWorld, client: MemoryClient) -> None:
+    """More of them than there are threads, with a key that is good."""
+    metadata = world.authorization()
+    begin = partial(client.imports.ImportCommands, metadata=metadata)
+    query = reads_pb2.RecordFilter(limit=1)
+    request = memory_service_pb2.QueryRecordsRequest(contract_version=1, scope=SCOPE, filter=query)
+    with silent_streams(begin, 2 * THREAD_COUNT):
+        assert 0 == client.memory.QueryRecords(request, metadata=metadata, timeout=20).page.scanned_records
 
 
 def test_a_full_batch_is_reported_before_more_is_sent(world: MemoryWorld, client: MemoryClient) -> None:

@@ -21,6 +21,7 @@ from services.runtime.health import LIVENESS
 from services.runtime.server import Registry, RunningServer
 from services.runtime.start_failure import CannotStart
 from services.runtime.status import RpcFailure, error_from_rpc
+from tests.harness.silent_streams import silent_streams
 from waggle.identity.v1 import identity_service_pb2, identity_service_pb2_grpc
 from waggle.storage.v1 import storage_service_pb2, storage_service_pb2_grpc
 
@@ -271,6 +272,13 @@ def test_reflection_lists_the_services(running: Running) -> None:
     response = next(stub.ServerReflectionInfo(requests))
     names = {service.name for service in response.list_services_response.service}
     assert {"waggle.storage.v1.StorageService", "waggle.identity.v1.IdentityService"} <= names
+
+
+def test_silent_streams_take_no_thread_of_calls(running: Running) -> None:
+    """Reflection that is asked nothing, by more callers than there are threads."""
+    reflect = reflection_pb2_grpc.ServerReflectionStub(running.channel).ServerReflectionInfo  # type: ignore[no-untyped-call]
+    with silent_streams(reflect, 2 * THREADS):
+        assert 7 == read(running, "").sequence
 
 
 def test_a_drained_server_refuses_and_closes_in_reverse(running: Running) -> None:

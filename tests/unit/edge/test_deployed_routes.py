@@ -135,12 +135,16 @@ def test_escaped_paths_are_left_to_the_gateway() -> None:
 
 @pytest.mark.parametrize("service", [service.full_name for service in descriptors().services()])
 def test_grpc_reaches_the_services_of_clients_and_no_other(service: str) -> None:
-    """A service with documented routes is reached in its own process; storage and all that is internal is not."""
+    """A service with documented routes is reached in its own process, by whole requests but for streams.
+
+    Storage and all that is internal is not.
+    """
     is_routed = any(route.rpc.startswith(f"/{service}/") for route in routes())
     found = find("POST", f"/{service}/Method", content_type="application/grpc+proto")
     if is_routed or service == "waggle.memory.v1.ImportService":
         assert service.split(".")[1] == found["route"]["cluster"]
-        assert "typed_per_filter_config" not in found
+        buffered = found.get("typed_per_filter_config", {}).get(BUFFER, {}).get("buffer")
+        assert ({"max_request_bytes": generate_envoy.GRPC_BYTES_MAX} if is_routed else None) == buffered
         assert found == find("POST", f"/{service}/Method", content_type="application/grpc-web-text")
     else:
         assert {"status": 404} == found["direct_response"]
