@@ -1,15 +1,21 @@
 """Canonical JSON: the one spelling of a value that is stored, counted and digested.
 
-RFC 8785 in style: UTF-8, no white space, members sorted, shortest numbers that round-trip. Two differences, see
-docs/decisions/0002: members sort by code point, and 64-bit integers keep all their digits.
+RFC 8785 in style: UTF-8, no white space, members sorted, shortest numbers that round-trip. Three differences, see
+docs/decisions/0002: members sort by code point, 64-bit integers keep all their digits, and a float always has a
+fraction or an exponent.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+import re
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import orjson
+
+_STRING_OR_PLUS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|e\+')
 
 
 def canonical_bytes(value: Any) -> bytes:
@@ -21,7 +27,19 @@ def canonical_bytes(value: Any) -> bytes:
     Raises:
         TypeError: Something in it has no JSON form.
     """
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return _spelled(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+
+
+def vector_bytes(vector: npt.NDArray[np.float32]) -> bytes:
+    """Encode a vector, (dimensions,) float32, as an array of the shortest decimals that round-trip each value."""
+    return _spelled(orjson.dumps(np.ascontiguousarray(vector), option=orjson.OPT_SERIALIZE_NUMPY))
+
+
+def _spelled(text: bytes) -> bytes:
+    # Releases of orjson differ in one thing: some write a plus sign before a positive exponent.
+    if b"e+" not in text:
+        return text
+    return _STRING_OR_PLUS.sub(lambda found: b"e" if found[0] == b"e+" else found[0], text)
 
 
 def parse_canonical(data: bytes) -> Any:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
-from services.domain.canonical_json import canonical_bytes, parse_canonical
+from services.domain.canonical_json import canonical_bytes, parse_canonical, vector_bytes
 from services.domain.errors import InvalidRequest, StorageInconsistency
 from services.domain.keys import space_tag
 from services.domain.records import Author, author_from_json
@@ -91,8 +90,7 @@ def vector_from_bytes(raw: bytes, dimensions: int, *, member: str) -> Float32Vec
 
 def vector_digest(vector: Float32Vector) -> str:
     """SHA-256 of the compact JSON text of the float32 values, each the shortest decimal that round-trips."""
-    text = orjson.dumps(np.ascontiguousarray(vector), option=orjson.OPT_SERIALIZE_NUMPY)
-    return hashlib.sha256(text).hexdigest()
+    return hashlib.sha256(vector_bytes(vector)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -495,7 +495,7 @@ class GraphAffinityWork(_message.Message):
     lookups: _builtins.int
     """Vectors looked up beside those, 0 to 256."""
     current_bindings: _builtins.int
-    """Lookups that found a current vector, 0 to 256."""
+    """Included records with a current vector, those of reused scores among them, 0 to 256."""
     missing_bindings: _builtins.int
     """Lookups that found no vector, 0 to 256."""
     stale_bindings: _builtins.int
