@@ -13,12 +13,17 @@ from qilbeedb import (
     ConsolidationClient,
     ConsolidationStopped,
     ConsumerAPIError,
+    ConsumerProtocolError,
     ExternalConsolidationWorker,
+    ReconciliationRequired,
     SQLiteConsolidationJournal,
 )
 
 PAGE_JOBS = 100
 PAGE_SCAN = 1000
+
+NO_USAGE = {"status": "reported", "model_calls": 0, "input_tokens": 0, "output_tokens": 0, "cost_microusd": 0}
+"""What an attempt has used whose extractor has not run."""
 
 _NOT_ALLOWED = (401, 403)
 
@@ -166,8 +171,8 @@ class JobRunner:
             # The revision is part of the key: a usage report may come between two tries.
             self._client.command(operation, idempotency_key=f"worker-recover-{attempt['fence']}-{job['revision']}")
         except ConsumerAPIError as error:
-            # Somebody else was faster.
-            if error.code != "revision_conflict":
+            # Somebody else was faster: before this command came, or with the same key and a label of its own.
+            if error.code not in ("revision_conflict", "idempotency_conflict"):
                 raise
             return False
         self._report(Report("recovered", job["job_id"], f"attempt {attempt['number']} of {attempt['worker_id']}"))
@@ -182,15 +187,20 @@ class JobRunner:
         try:
             result = worker.run_once(job_id, extract)
         except ConsolidationStopped as stop:
-            if stop.code != "journal_in_use":
-                kept = self._journals.close(journal)
-                if stop.code in ("job_not_ready", "claim_no_longer_current"):
-                    self._report(Report("lost", job_id, stop.code))
-                else:
-                    self._report(Report("uncertain", job_id, f"{stop.code}, journal kept in {kept}"))
+            if stop.code in ("job_not_ready", "claim_no_longer_current"):
+                self._journals.close(journal)
+                self._report(Report("lost", job_id, stop.code))
+            elif stop.code != "journal_in_use":
+                self._set_aside(journal, stop.code)
+            return
+        except (ReconciliationRequired, ConsumerProtocolError) as error:
+            # The journal cannot be read, or the output cannot be sent: no later try would do better.
+            if error.code not in ("invalid_journal_state", "consolidation_value_too_large"):
+                raise
+            self._set_aside(journal, error.code)
             return
         except ConsumerAPIError as error:
-            if error.checkpoint_outcome != "rejected" or error.status in _NOT_ALLOWED:
+            if not _is_of_the_job(error):
                 raise
             self._end_refused(journal, worker, error)
             return
@@ -199,33 +209,48 @@ class JobRunner:
         detail = f"{len(job['output_receipts'])} assertions, revision {receipt['revision']}"
         self._report(Report(receipt["action"], job_id, detail))
 
+    def _set_aside(self, journal: AttemptJournal, code: str) -> None:
+        """Put away what a person should look at."""
+        kept = self._journals.close(journal)
+        self._report(Report("uncertain", journal.job_id, f"{code}, journal kept in {kept}"))
+
     def _end_refused(
         self, journal: AttemptJournal, worker: ExternalConsolidationWorker, error: ConsumerAPIError
     ) -> None:
-        """Settle a refused claim, or a refused output, whose attempt ends now rather than when its lease is over."""
+        """Settle what was refused: a claim, or an attempt, which ends now rather than when its lease is over."""
         with worker.journal.transaction() as transaction:
             state = transaction.load(worker.binding_id, journal.job_id)
-        if state is None or state["stage"] != "prepared":
-            self._journals.close(journal)
-            self._report(Report("lost", journal.job_id, error.code))
-            return
-        output = state["command"]
+        match state:
+            case {"stage": "prepared", "command": held}:
+                report = Report("refused", journal.job_id, error.code)
+                self._fail(held, held["usage"], f"output refused with {error.code}")
+            case {"stage": "claimed", "revision": revision, "fence": fence}:
+                # The sources are not what they were, and nothing has run yet.
+                report = Report("lost", journal.job_id, error.code)
+                held = {"job_id": journal.job_id, "expected_revision": revision, "fence": fence}
+                self._fail(held, NO_USAGE, f"context refused with {error.code}")
+            case {"stage": "complete", "receipt": receipt}:
+                report = Report(receipt["action"], journal.job_id, f"revision {receipt['revision']}")
+            case _:
+                report = Report("lost", journal.job_id, error.code)
+        self._journals.close(journal)
+        self._report(report)
+
+    def _fail(self, held: dict[str, Any], usage: dict[str, Any], why: str) -> None:
         operation = {
             "type": "fail",
-            "job_id": journal.job_id,
-            "expected_revision": output["expected_revision"],
-            "fence": output["fence"],
-            "usage": output["usage"],
-            "evidence_ref": f"{self._worker_id}: output refused with {error.code}",
+            "job_id": held["job_id"],
+            "expected_revision": held["expected_revision"],
+            "fence": held["fence"],
+            "usage": usage,
+            "evidence_ref": f"{self._worker_id}: {why}",
         }
         try:
-            self._client.command(operation, idempotency_key=f"worker-refused-{output['fence']}")
+            self._client.command(operation, idempotency_key=f"worker-refused-{held['fence']}")
         except ConsumerAPIError as refusal:
             # The attempt is over already.
             if refusal.checkpoint_outcome != "rejected":
                 raise
-        self._journals.close(journal)
-        self._report(Report("refused", journal.job_id, error.code))
 
     def _pass_over(self, job: dict[str, Any], why: str) -> bool:
         self._passed[job["job_id"]] = job["revision"]
@@ -240,3 +265,9 @@ class JobRunner:
             after = page["next_after"]
             if after is None:
                 return
+
+
+def _is_of_the_job(error: ConsumerAPIError) -> bool:
+    """Whether a refusal is about the job at hand: neither about the caller, nor of a moment, nor of a wrong address."""
+    is_refusal = error.status is not None and 400 <= error.status < 500 and error.status not in _NOT_ALLOWED
+    return is_refusal and error.checkpoint_outcome != "unknown" and error.code != "not_found"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import platform
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,6 +98,8 @@ def worker(
         except ConsumerError as error:
             asked = f"; asked for the scope {scope_in_words(scope)}" if error.code == "forbidden" else ""
             fail(f"{error}{asked}")
+        except sqlite3.Error as error:
+            fail(f"the journal below {journal} cannot be used: {error}")
     out.print(view.summary() if follow or not status else f"{view.summary()}; the job is {status}", markup=False)
     if not follow and status != "published":
         raise typer.Exit(EXIT_REFUSED)

@@ -32,14 +32,14 @@ class JournalTransaction:
         Raises:
             ReconciliationRequired: `invalid_journal_state`; somebody else has written it, or it is damaged.
         """
-        row = self._database.execute(
-            "SELECT state FROM attempts WHERE binding = ? AND job = ?", (binding_id, job_id)
-        ).fetchone()
-        if row is None:
-            return None
         try:
+            row = self._database.execute(
+                "SELECT state FROM attempts WHERE binding = ? AND job = ?", (binding_id, job_id)
+            ).fetchone()
+            if row is None:
+                return None
             state = parse_response(str(row[0]).encode("utf-8"))
-        except ConsumerProtocolError as error:
+        except (ConsumerProtocolError, sqlite3.DatabaseError) as error:
             raise ReconciliationRequired("invalid_journal_state") from error
         if not isinstance(state, dict):
             raise ReconciliationRequired("invalid_journal_state")
@@ -93,6 +93,8 @@ class SQLiteConsolidationJournal:
 
         Raises:
             ConsolidationStopped: `journal_in_use`, or `journal_symlink_rejected`.
+            ReconciliationRequired: `invalid_journal_state`; the file is damaged, or no journal.
+            sqlite3.OperationalError: It cannot be written, for want of room for example.
         """
         # The module exists on POSIX only, and so does the journal; the clients work everywhere.
         import fcntl
@@ -120,8 +122,11 @@ class SQLiteConsolidationJournal:
                 "CREATE TABLE IF NOT EXISTS attempts "
                 "(binding TEXT NOT NULL, job TEXT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (binding, job))"
             )
-        except BaseException:
+        except BaseException as error:
             database.close()
+            # What the surroundings refuse is an OperationalError; the rest is the file's own fault.
+            if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+                raise ReconciliationRequired("invalid_journal_state") from error
             raise
         return database
 

@@ -128,9 +128,14 @@ class Session:
         members = {"contract_version": VERSION_1, payload: anything}
         if echoes_scope:
             members["scope"] = anything
-        closed(members)(answer)
-        if echoes_scope and normalize_scope(answer["scope"]) != self.scope:
-            refuse()
+        try:
+            closed(members)(answer)
+            if echoes_scope and normalize_scope(answer["scope"]) != self.scope:
+                refuse(detail="scope: must be the one that was asked for")
+        except ConsumerProtocolError as error:
+            if is_command:
+                error.checkpoint_outcome = UNKNOWN
+            raise
         return answer[payload]
 
     def request(self, method: str, path: str, body: Optional[bytes], *, is_command: bool = False) -> Any:

@@ -15,7 +15,19 @@ import uuid as uuids
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, NoReturn, Optional
 
-from qilbeedb._checks import EVIDENCE, NAME, REVISION, anything, boolean, closed, uuid
+from qilbeedb._checks import (
+    EVIDENCE,
+    NAME,
+    REVISION,
+    any_object,
+    anything,
+    array,
+    boolean,
+    choice,
+    closed,
+    tagged,
+    uuid,
+)
 from qilbeedb._consolidation_client import ConsolidationClient
 from qilbeedb._errors import ConsolidationStopped, ConsumerProtocolError, ReconciliationRequired, refuse
 from qilbeedb._identities import binding_digest, reference_key
@@ -64,13 +76,21 @@ class ConsolidationResult:
 
 Extractor = Callable[[ConsolidationInput], ConsolidationResult]
 
-_PENDING = closed({"stage": anything, "command": anything, "key": NAME})
+_CLAIM_KEY = "worker-claim-"
+_RESULT_KEY = "worker-result-"
+
+_CLAIM = closed({"type": choice("claim"), "job_id": uuid, "expected_revision": REVISION, "worker_id": NAME})
+_END = {"type": anything, "job_id": uuid, "expected_revision": REVISION, "fence": uuid, "usage": USAGE}
+_FAIL = closed({**_END, "evidence_ref": EVIDENCE})
+_PUBLISH = closed({**_END, "evidence_ref": EVIDENCE, "assertions": array(any_object, 0, 16)})
 _HELD = closed({"stage": anything, "revision": REVISION, "fence": uuid, "spec": spec})
 _STATES = {
-    "claiming": _PENDING,
+    "claiming": closed({"stage": anything, "command": _CLAIM, "key": NAME}),
     "claimed": _HELD,
     "calling": _HELD,
-    "prepared": _PENDING,
+    "prepared": closed(
+        {"stage": anything, "command": tagged("type", {"fail": _FAIL, "publish": _PUBLISH}), "key": NAME}
+    ),
     "complete": closed({"stage": anything, "receipt": RECEIPT}),
 }
 
@@ -152,9 +172,26 @@ class _Run:
             if check is None:
                 refuse()
             check(state)
+            self._check_binding(state)
         except ConsumerProtocolError as error:
             raise ReconciliationRequired("invalid_journal_state") from error
         return state
+
+    def _check_binding(self, state: JsonObject) -> None:
+        """Refuse a state that this worker has not written for this job: nothing may be sent on its word."""
+        if state["stage"] == "complete":
+            receipt = state["receipt"]
+            if receipt["job_id"] != self._job_id or receipt["action"] not in ("published", "failed"):
+                refuse()
+        elif "command" in state:
+            command, key = state["command"], state["key"]
+            is_own = (
+                command["worker_id"] == self._worker_id and key.startswith(_CLAIM_KEY)
+                if state["stage"] == "claiming"
+                else key == _RESULT_KEY + command["fence"]
+            )
+            if command["job_id"] != self._job_id or not is_own:
+                refuse()
 
     def _save(self, state: JsonObject) -> JsonObject:
         self._transaction.save(self._binding_id, self._job_id, state)
@@ -171,7 +208,7 @@ class _Run:
             "expected_revision": job["revision"],
             "worker_id": self._worker_id,
         }
-        return self._save({"stage": "claiming", "command": command, "key": f"worker-claim-{uuids.uuid4()}"})
+        return self._save({"stage": "claiming", "command": command, "key": f"{_CLAIM_KEY}{uuids.uuid4()}"})
 
     def _claim(self, state: JsonObject) -> JsonObject:
         receipt = self._client.command(state["command"], idempotency_key=state["key"])
@@ -209,7 +246,7 @@ class _Run:
         finally:
             lease.end()
         command = _output_command(self._job_id, lease.state, result)
-        return self._save({"stage": "prepared", "command": command, "key": f"worker-result-{state['fence']}"})
+        return self._save({"stage": "prepared", "command": command, "key": _RESULT_KEY + state["fence"]})
 
     def renew(self, held: JsonObject) -> JsonObject:
         """Extend the lease of a `calling` state and return the state that follows."""

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -153,12 +154,51 @@ def test_foreign_states_are_not_read(tmp_path: Path, text: Any) -> None:
     journal = SQLiteConsolidationJournal(tmp_path / "journal")
     with journal.transaction() as transaction:
         transaction.save("b", "j", {})
-    database = sqlite3.connect(journal.directory / "consolidation.sqlite3")
-    try:
-        with database:
-            database.execute("UPDATE attempts SET state = ?", (text,))
-    finally:
-        database.close()
+    execute(journal.directory / "consolidation.sqlite3", "UPDATE attempts SET state = ?", text)
     with journal.transaction() as transaction, pytest.raises(ReconciliationRequired) as caught:
         transaction.load("b", "j")
     assert "invalid_journal_state" == caught.value.code
+
+
+def overwritten(path: Path) -> None:
+    path.write_bytes(b"no database at all " * 1_000)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5_000])
+
+
+def without_a_page(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:4_096] + bytes(4_096) + content[8_192:])
+
+
+def not_utf_8(path: Path) -> None:
+    execute(path, "UPDATE attempts SET state = CAST(x'7bff7d' AS TEXT)")
+
+
+def of_another_layout(path: Path) -> None:
+    execute(path, "ALTER TABLE attempts RENAME COLUMN state TO other")
+
+
+def execute(path: Path, statement: str, *values: str) -> None:
+    database = sqlite3.connect(path)
+    try:
+        with database:
+            database.execute(statement, values)
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("damage", [overwritten, cut_short, without_a_page, not_utf_8, of_another_layout])
+def test_a_damaged_file_needs_a_person(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    """The documented error, whatever SQLite says of it; and what is there is left as it is."""
+    journal = SQLiteConsolidationJournal(tmp_path / "journal")
+    with journal.transaction() as transaction:
+        transaction.save("b", "j", {"stage": "x"})
+    path = journal.directory / "consolidation.sqlite3"
+    damage(path)
+    before = path.read_bytes()
+    with pytest.raises(ReconciliationRequired) as caught, journal.transaction() as transaction:
+        transaction.load("b", "j")
+    assert ("invalid_journal_state", before) == (caught.value.code, path.read_bytes())

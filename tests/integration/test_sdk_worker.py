@@ -36,6 +36,19 @@ BUSY = json_reply({"contract_version": 1, "error": {"code": "retrieval_busy", "m
 CONFLICT = json_reply({"contract_version": 1, "error": {"code": "revision_conflict", "message": ""}}, status=409)
 
 
+OTHER_JOB_ID = "00000000-0000-4000-8000-0000000000ee"
+CLAIM = {"type": "claim", "job_id": JOB_ID, "expected_revision": 1, "worker_id": "w"}
+CANCEL = {"type": "cancel", "job_id": JOB_ID, "expected_revision": 1, "evidence_ref": "e"}
+FAIL = {
+    "type": "fail",
+    "job_id": JOB_ID,
+    "expected_revision": 2,
+    "fence": FENCE,
+    "usage": USAGE,
+    "evidence_ref": "e",
+}
+
+
 class World:
     """A scripted job, its server, and workers that share one journal directory."""
 
@@ -467,6 +480,16 @@ def test_labels_are_kept_apart(world: World) -> None:
         {"stage": "claimed", "revision": 1, "fence": FENCE, "spec": {**jobs.spec(), "sources": []}},
         {"stage": "complete", "receipt": {}},
         {"stage": "calling", "revision": 1, "fence": FENCE, "spec": jobs.spec(), "more": 1},
+        {"stage": "claiming", "command": {**CLAIM, "job_id": OTHER_JOB_ID}, "key": "worker-claim-1"},
+        {"stage": "claiming", "command": {**CLAIM, "worker_id": "v"}, "key": "worker-claim-1"},
+        {"stage": "claiming", "command": CLAIM, "key": "mine"},
+        {"stage": "claiming", "command": CANCEL, "key": "worker-claim-1"},
+        {"stage": "prepared", "command": CANCEL, "key": f"worker-result-{FENCE}"},
+        {"stage": "prepared", "command": CLAIM, "key": f"worker-result-{FENCE}"},
+        {"stage": "prepared", "command": [1], "key": f"worker-result-{FENCE}"},
+        {"stage": "prepared", "command": FAIL, "key": f"worker-result-{OTHER_JOB_ID}"},
+        {"stage": "prepared", "command": {**FAIL, "job_id": OTHER_JOB_ID}, "key": f"worker-result-{FENCE}"},
+        {"stage": "prepared", "command": {**FAIL, "assertions": []}, "key": f"worker-result-{FENCE}"},
     ],
 )
 def test_states_that_no_worker_wrote(world: World, state: dict[str, Any]) -> None:
@@ -477,6 +500,18 @@ def test_states_that_no_worker_wrote(world: World, state: dict[str, Any]) -> Non
     with pytest.raises(ReconciliationRequired) as caught:
         world.run(forbidden)
     assert ("invalid_journal_state", []) == (caught.value.code, world.server.requests)
+
+
+@pytest.mark.parametrize("members", [{"job_id": OTHER_JOB_ID}, {"action": "cancelled"}, {"action": "claimed"}])
+def test_a_receipt_of_something_else_is_no_result(world: World, members: dict[str, Any]) -> None:
+    """A complete job is answered by what has ended its attempt."""
+    state = world.run() and world.state()
+    state["receipt"].update(members)
+    worker = world.worker()
+    with worker.journal.transaction() as transaction:
+        transaction.save(worker.binding_id, JOB_ID, state)
+    with pytest.raises(ReconciliationRequired, match="invalid_journal_state"):
+        world.run(forbidden)
 
 
 def test_a_second_worker_waits_outside(world: World) -> None:
