@@ -29,6 +29,7 @@ _FIELD_RULES = "waggle.json.v1.rules"
 _UNION = "waggle.json.v1.union"
 _WORD = "waggle.json.v1.word"
 _HTTP_STATUS = "waggle.json.v1.http_status"
+_ANSWERED_BY = "waggle.json.v1.answered_by"
 _ROUTE = "waggle.json.v1.route"
 _MESSAGE_JSON = "waggle.json.v1.message"
 _HTTP = "google.api.http"
@@ -111,6 +112,16 @@ class Descriptors:
         """Word -> HTTP status of an enum whose values carry both."""
         return {
             self.word(value): self._extension_or_default(value, "google.protobuf.EnumValueOptions", _HTTP_STATUS)
+            for value in enum.values
+            if self.word(value)
+        }
+
+    def answering_services(self, enum: EnumDescriptor) -> dict[str, frozenset[str]]:
+        """Word -> short names of the services whose routes alone answer with it; none for a word of any route."""
+        return {
+            self.word(value): frozenset(
+                self._extension_or_default(value, "google.protobuf.EnumValueOptions", _ANSWERED_BY)
+            )
             for value in enum.values
             if self.word(value)
         }

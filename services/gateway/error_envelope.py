@@ -14,7 +14,7 @@ from services.runtime.status import error_from_info, error_info_in
 CONTRACT_VERSION = 1
 INTERNAL_TEXT = "the request failed inside the service; nothing is known about its effect"
 
-_REASON_ENUM = "waggle.common.v1.ErrorReason"
+REASON_ENUM = "waggle.common.v1.ErrorReason"
 
 Trailers = Iterable[tuple[str, str | bytes]]
 
@@ -27,7 +27,7 @@ class ErrorEnvelope:
     """Turns errors into HTTP answers; statuses come from the descriptors of the documented codes."""
 
     def __init__(self, descriptors: Descriptors) -> None:
-        self._status_by_reason = descriptors.http_statuses(descriptors.pool.FindEnumTypeByName(_REASON_ENUM))
+        self._status_by_reason = descriptors.http_statuses(descriptors.pool.FindEnumTypeByName(REASON_ENUM))
 
     @property
     def status_by_reason(self) -> Mapping[str, int]:

@@ -9,7 +9,9 @@ from typing import Any
 import orjson
 from google.protobuf.descriptor import Descriptor
 
+from services.domain.errors import InvalidRequest, MethodNotAllowed, RouteNotFound, StorageFull
 from services.gateway.descriptors import Descriptors
+from services.gateway.error_envelope import REASON_ENUM
 from services.gateway.http_rule import parse_template
 from services.gateway.message_shape import FieldShape, MessageShape, MessageShapes
 from services.gateway.openapi_schema import SchemaWriter
@@ -21,7 +23,9 @@ CONTRACT_LEVEL = "0.14.0"
 _BODY_LIMIT_EXTENSION = "x-qilbee-max-request-body-bytes"
 _SENTENCE = re.compile(r".+?[.](?= |\Z)", re.DOTALL)
 _VARIABLE = re.compile(r"\{([a-z][a-z0-9_]*)(?:=\*)?\}")
-_CODES_BY_STATUS = {413: ["invalid_request"]}
+_CODES_BY_STATUS = {413: [InvalidRequest.reason]}
+_CODES_OF_NO_ROUTE = (RouteNotFound.reason, MethodNotAllowed.reason)
+_READING = ("BatchRead", "Diagnose", "Get", "Inspect", "List", "Query", "Read", "Search", "Trace", "Traverse")
 _STATUS_TEXTS = {
     400: "Malformed or out of bounds",
     401: "No valid credential",
@@ -53,13 +57,13 @@ def openapi_document(
     writer = SchemaWriter(shapes)
     for route in routes:
         writer.reference(route.descriptor.output_type, for_request=False)
-    codes_by_status = _codes_by_status(status_by_reason)
+    codes = _Codes(descriptors, status_by_reason)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         template = _VARIABLE.sub(r"{\1}", route.template)
-        operation = _operation(descriptors, shapes, writer, route, codes_by_status)
+        operation = _operation(descriptors, shapes, writer, route, codes)
         paths.setdefault(template, {})[route.method.lower()] = operation
-    paths["/openapi.json"] = {"get": _own_operation(codes_by_status)}
+    paths["/openapi.json"] = {"get": _own_operation()}
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -70,11 +74,18 @@ def openapi_document(
         "paths": paths,
         "components": {
             "schemas": {**writer.schemas, "ErrorResponse": _error_schema(sorted(status_by_reason))},
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "credential": _bearer("A credential's secret: qdb1_ of a company's, qdbg1_ of a global one."),
+                "session": _bearer("The token of a human login: qdbst1_ in a company, qdbsg1_ globally."),
+            },
         },
-        "security": [{"bearer": []}],
+        "security": [{"credential": []}, {"session": []}],
     }
     return orjson.dumps(document)
+
+
+def _bearer(description: str) -> dict[str, str]:
+    return {"type": "http", "scheme": "bearer", "description": description}
 
 
 def _operation(
@@ -82,7 +93,7 @@ def _operation(
     shapes: MessageShapes,
     writer: SchemaWriter,
     route: Route,
-    codes_by_status: dict[int, list[str]],
+    codes: _Codes,
 ) -> dict[str, Any]:
     method = route.descriptor
     comment = descriptors.comment(method.full_name)
@@ -111,7 +122,7 @@ def _operation(
             "headers": {"Cache-Control": _NO_STORE, **{name: _header(name) for name in route.response_headers}},
             "content": {"application/json": {"schema": writer.reference(method.output_type, for_request=False)}},
         },
-        **{str(status): _error_response(status, codes_by_status) for status in _error_statuses(route)},
+        **{str(status): _error_response(status, codes.of(route, status)) for status in _error_statuses(route)},
     }
     return operation
 
@@ -131,9 +142,35 @@ def _tag(route: Route) -> str:
 
 
 def _error_statuses(route: Route) -> list[int]:
-    """The published statuses, and 503 where a full disk can be met: a POST that can conflict writes."""
-    may_write = route.method == "POST" and 409 in route.error_statuses
-    return sorted({*route.error_statuses, *((503,) if may_write else ())})
+    """The published statuses, and 503 where a full disk can be met."""
+    return sorted({*route.error_statuses, *((503,) if _may_write(route) else ())})
+
+
+def _may_write(route: Route) -> bool:
+    """Whatever a method's name does not say to read."""
+    return not route.descriptor.name.startswith(_READING)
+
+
+class _Codes:
+    """Which documented codes a route can answer with."""
+
+    def __init__(self, descriptors: Descriptors, status_by_reason: dict[str, int]) -> None:
+        self._status_by_reason = status_by_reason
+        self._services = descriptors.answering_services(descriptors.pool.FindEnumTypeByName(REASON_ENUM))
+
+    def of(self, route: Route, status: int) -> list[str]:
+        """The codes that travel with a status."""
+        if status in _CODES_BY_STATUS:
+            return _CODES_BY_STATUS[status]
+        service = route.descriptor.containing_service.name
+        return [
+            code
+            for code, its_status in self._status_by_reason.items()
+            if its_status == status
+            and (not self._services[code] or service in self._services[code])
+            and code not in _CODES_OF_NO_ROUTE
+            and (code != StorageFull.reason or _may_write(route))
+        ]
 
 
 def _parameters(shapes: MessageShapes, writer: SchemaWriter, route: Route) -> list[dict[str, Any]]:
@@ -177,19 +214,12 @@ def _header(name: str) -> dict[str, Any]:
     return {"schema": {"type": "integer", "minimum": 0}, "required": True}
 
 
-def _codes_by_status(status_by_reason: dict[str, int]) -> dict[int, list[str]]:
-    codes = {status: list(words) for status, words in _CODES_BY_STATUS.items()}
-    for reason, status in status_by_reason.items():
-        codes.setdefault(status, []).append(reason)
-    return codes
-
-
-def _error_response(status: int, codes_by_status: dict[int, list[str]]) -> dict[str, Any]:
-    codes = ", ".join(codes_by_status.get(status, []))
+def _error_response(status: int, codes: list[str]) -> dict[str, Any]:
+    code = {"properties": {"error": {"properties": {"code": {"enum": codes}}}}}
     return {
-        "description": f"{_STATUS_TEXTS.get(status, 'Refused')}: {codes}",
+        "description": f"{_STATUS_TEXTS.get(status, 'Refused')}: {', '.join(codes)}",
         "headers": {"Cache-Control": _NO_STORE},
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse"}}},
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorResponse", **code}}},
     }
 
 
@@ -210,7 +240,7 @@ def _error_schema(codes: list[str]) -> dict[str, Any]:
     }
 
 
-def _own_operation(codes_by_status: dict[int, list[str]]) -> dict[str, Any]:
+def _own_operation() -> dict[str, Any]:
     return {
         "operationId": "getOpenapi",
         "tags": ["Description"],
@@ -222,6 +252,6 @@ def _own_operation(codes_by_status: dict[int, list[str]]) -> dict[str, Any]:
                 "description": "An OpenAPI 3.1 document",
                 "content": {"application/json": {"schema": {"type": "object"}}},
             },
-            "400": _error_response(400, codes_by_status),
+            "400": _error_response(400, [InvalidRequest.reason]),
         },
     }

@@ -120,12 +120,17 @@ def test_the_first_sentence_ends_at_the_first_full_stop(comment: str, sentence: 
 
 
 def test_every_refusal_is_documented_as_the_envelope() -> None:
-    """Whatever the route: an error is the one closed object, not to be stored."""
+    """Whatever the route: the one closed object, with a code that travels with the status, and not to be stored."""
     for path, method, found in operations():
         refusals = {status: answer for status, answer in found["responses"].items() if not status.startswith("2")}
         assert refusals, f"{method} {path} documents no refusal"
         for answer in refusals.values():
-            assert {"$ref": "#/components/schemas/ErrorResponse"} == answer["content"]["application/json"]["schema"]
+            envelope = answer["content"]["application/json"]["schema"]
+            assert "#/components/schemas/ErrorResponse" == envelope["$ref"]
+            codes = envelope["properties"]["error"]["properties"]["code"]["enum"]
+            assert set(codes) <= set(schema("ErrorResponse")["properties"]["error"]["properties"]["code"]["enum"])
+            assert answer["description"].endswith(f": {', '.join(codes)}")
+            assert codes
             assert {"const": "no-store"} == answer["headers"]["Cache-Control"]["schema"]
 
 
@@ -204,7 +209,8 @@ def test_statuses_and_headers_are_the_declared_ones() -> None:
 
 def test_public_routes_need_no_credential() -> None:
     """Everything else has the bearer scheme of the document."""
-    assert compiled()[1]["security"] == [{"bearer": []}]
+    assert compiled()[1]["security"] == [{"credential": []}, {"session": []}]
+    assert {"credential", "session"} == set(compiled()[1]["components"]["securitySchemes"])
     assert operation("get", "/health")["security"] == []
     assert "security" not in operation("get", "/api/v1/identity")
 
@@ -263,6 +269,28 @@ def test_bounds_and_comments_come_from_the_protos() -> None:
     assert properties["limit"]["maximum"] == 100
     assert properties["limit"]["description"]
     assert schema("ScopeInput")["properties"]["project_id"]["x-max-utf8-bytes"] == 256
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "codes"),
+    [
+        ("post", "/api/v1/memory/consolidation/query", 404, ["record_not_found"]),
+        ("post", "/api/v1/memory/consolidation/query", 400, ["invalid_request", "unsupported_contract_version"]),
+        ("post", "/api/v1/memory/consolidation/commands", 409, ["revision_conflict", "idempotency_conflict"]),
+        ("post", "/api/v1/company/memory/consolidation/cancel", 404, ["record_not_found"]),
+        ("post", "/api/v1/memory/search/lexical", 503, ["retrieval_busy"]),
+        ("post", "/api/v1/memory/consolidation/inspect", 503, ["retrieval_busy"]),
+        ("post", "/api/v1/memory/consolidation/commands", 503, ["retrieval_busy", "storage_full"]),
+        ("post", "/api/v1/memory/reviews/read", 404, ["record_not_found", "review_not_found"]),
+        ("post", "/api/v1/login", 401, ["unauthorized", "invalid_login"]),
+        ("post", "/api/v1/login", 429, ["login_rate_limited"]),
+        ("get", "/api/v1/admin/tenants/{tenant_id}", 404, ["record_not_found", "tenant_not_found"]),
+    ],
+)
+def test_codes_are_those_of_the_route(method: str, path: str, status: int, codes: list[str]) -> None:
+    """Consolidation's are published one by one in the contract; a slot is all that a search can lack."""
+    answer = operation(method, path)["responses"][str(status)]["content"]["application/json"]["schema"]
+    assert codes == answer["properties"]["error"]["properties"]["code"]["enum"]
 
 
 def test_every_route_that_writes_may_lack_room() -> None:

@@ -354,6 +354,7 @@ RULES_FIELD_NUMBER: _builtins.int
 UNION_FIELD_NUMBER: _builtins.int
 WORD_FIELD_NUMBER: _builtins.int
 HTTP_STATUS_FIELD_NUMBER: _builtins.int
+ANSWERED_BY_FIELD_NUMBER: _builtins.int
 ROUTE_FIELD_NUMBER: _builtins.int
 MESSAGE_FIELD_NUMBER: _builtins.int
 field: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___FieldJson]
@@ -366,6 +367,8 @@ word: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions
 """The documented word for the value. A value without one (the zero value) is refused and never written."""
 http_status: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions, _builtins.int]
 """Only on waggle.common.v1.ErrorReason: the HTTP status that the reason travels with."""
+answered_by: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions, _containers.RepeatedScalarFieldContainer[_builtins.str]]
+"""Only there as well: the services whose routes alone answer with the reason. None named: any."""
 route: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, Global___RouteJson]
 """HTTP facts that google.api.http cannot say."""
 message: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MessageOptions, Global___MessageJson]
