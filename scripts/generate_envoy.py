@@ -80,8 +80,8 @@ def edge_routes(routes: Iterable[Route], services: Sequence[str]) -> Iterator[st
     yield "# hold a thread of theirs. A stream may last, but not lie idle."
     for service in services:
         is_stream = service in STREAMING_SERVICES
-        idle_s = _GRPC_IDLE_S if is_stream else _whole_s(_CALL_S)
-        target = f"{{ cluster: {cluster_of(service)}, timeout: 0s, idle_timeout: {idle_s:g}s }}"
+        bound = f"idle_timeout: {_GRPC_IDLE_S}s" if is_stream else _duration(_CALL_S)
+        target = f"{{ cluster: {cluster_of(service)}, timeout: 0s, {bound} }}"
         headers = f"[{anchors.share('grpc', grpc)}]"
         buffered = "" if is_stream else f", typed_per_filter_config: {_buffer(anchors, GRPC_BYTES_MAX)}"
         match = f"{{ prefix: /{service}/, headers: {headers} }}"
@@ -151,14 +151,14 @@ def _buffer(anchors: Anchors, most: int) -> str:
     )
 
 
-def _whole_s(deadline_s: float) -> float:
+def _duration(deadline_s: float) -> str:
     """The longest that a request may take to arrive and to be answered."""
-    return _BODY_S + deadline_s + 2 * _PATIENCE_S
+    return f"max_stream_duration: {{ max_stream_duration: {_BODY_S + deadline_s + 2 * _PATIENCE_S:g}s }}"
 
 
 def _target(anchors: Anchors, deadline_s: float = _CALL_S, *, is_read: bool = False) -> str:
     timeout_s = deadline_s + _PATIENCE_S
-    bounds = f"timeout: {timeout_s:g}s, max_stream_duration: {{ max_stream_duration: {_whole_s(deadline_s):g}s }}"
+    bounds = f"timeout: {timeout_s:g}s, {_duration(deadline_s)}"
     if not is_read:
         return anchors.share(f"gateway_{timeout_s:g}s", f"{{ cluster: gateway, {bounds} }}")
     retry = anchors.share(

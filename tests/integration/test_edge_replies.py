@@ -15,14 +15,17 @@ import yaml
 
 from services.gateway.settings import HttpLimits
 from tests.harness.edge import EDGE_SERVICES, ENVOY_YAML, NOWHERE, Edge, http_manager, running_edge, suit_tests
+from tests.harness.half_sent import HalfSent
 from tests.harness.plain_http import PlainRequest, PlainServer, Reply, json_reply, plain_server, raw_reply
 from tests.harness.raw_http import Door, RawConnection, RawResponse, request_bytes
 from tests.harness.running_gateway import ScriptedBackend, running_gateway
+from tests.harness.suite import wait_until
 
 READ = "/api/v1/identity"
 COMMAND = "/api/v1/memory/commands"
 SEARCH = "/api/v1/memory/search"
 SECRET = "marmalade-7741"
+MIB = 1024 * 1024
 ALERTS = ENVOY_YAML.parents[1] / "monitoring" / "alerts.yaml"
 EDGE_FIGURE = re.compile(r"\benvoy_[a-z_]+\b(?=\{)")
 
@@ -82,6 +85,17 @@ def without_checks(bootstrap: dict[str, Any]) -> None:
     """Every gateway is taken for well, whatever it does."""
     for name in ("health_checks", "outlier_detection"):
         del bootstrap["static_resources"]["clusters"][0][name]
+
+
+def with_heap(size: int) -> Callable[[dict[str, Any]], None]:
+    """Less memory than is deployed."""
+
+    def tweak(bootstrap: dict[str, Any]) -> None:
+        suit_tests(bootstrap)
+        monitor = bootstrap["overload_manager"]["resource_monitors"][0]
+        monitor["typed_config"]["max_heap_size_bytes"] = size
+
+    return tweak
 
 
 def without_room(bootstrap: dict[str, Any]) -> None:
@@ -199,6 +213,29 @@ def test_without_room_it_is_busy(scripted: Scripted, tmp_path: Path) -> None:
     """An open circuit breaker refuses what it does not begin."""
     with running_edge(tmp_path, without_room, gateway=address_of(scripted)) as full:
         assert_refused(ask(full.door, "POST", COMMAND, b"{}"), 503, "retrieval_busy")
+
+
+def test_without_memory_it_is_busy(scripted: Scripted, tmp_path: Path) -> None:
+    """Refused before any route is looked for, on both listeners that speak JSON of their own."""
+    with running_edge(tmp_path, with_heap(1), gateway=address_of(scripted)) as full:
+        wait_until(lambda: ask(full.door, "GET", READ).status != 200, "the edge has seen how much it uses")
+        assert_refused(ask(full.door, "GET", READ), 503, "retrieval_busy")
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/grpc"])
+def test_who_sends_much_and_never_finishes_keeps_nobody_out(
+    scripted: Scripted, tmp_path: Path, content_type: str
+) -> None:
+    """Nobody asks for its key before the request is whole, so the requests that hold most end when room runs out."""
+    path = SEARCH if content_type == "application/json" else "/waggle.identity.v1.IdentityService/GetIdentity"
+    with running_edge(tmp_path, with_heap(64 * MIB), gateway=address_of(scripted)) as small:
+        clients = [HalfSent(Door(small.ports["edge"], small.tls("h2"))) for _ in range(2)]
+        for number in range(80):
+            clients[number % 2].send(path, content_type, 2 * MIB - 1)
+        wait_until(lambda: ask(small.door, "GET", READ).status == 200, "others are served")
+        assert sum(client.ended for client in clients) >= 1
+        for client in clients:
+            client.close()
 
 
 def test_a_gateway_that_does_not_answer_is_given_up(hasty: Edge, gateway: Scripted) -> None:
