@@ -6,6 +6,7 @@ import re
 import ssl
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,16 @@ def test_who_sends_much_and_never_finishes_keeps_nobody_out(
         assert sum(client.ended for client in clients) >= 1
         for client in clients:
             client.close()
+
+
+def test_silent_bodies_of_http_1_are_not_waited_for_long(scripted: Scripted, tmp_path: Path) -> None:
+    """The same over connections of their own: with little memory left, silence ends a request within seconds."""
+    head = request_bytes("POST", SEARCH, headers=(f"Content-Length: {2 * MIB}", "Content-Type: application/json"))
+    with running_edge(tmp_path, with_heap(64 * MIB), gateway=address_of(scripted)) as small, ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(RawConnection(small.door)).send(head + bytes(2 * MIB - 1))
+        wait_until(lambda: ask(small.door, "GET", READ).status == 503, "there is no room")
+        wait_until(lambda: ask(small.door, "GET", READ).status == 200, "others are served")
 
 
 def test_a_gateway_that_does_not_answer_is_given_up(hasty: Edge, gateway: Scripted) -> None:
