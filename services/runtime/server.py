@@ -16,7 +16,7 @@ from services.runtime.handlers import Handler, wrap_handlers
 from services.runtime.health import Check, HealthServicer
 from services.runtime.logging import get_logger
 from services.runtime.peer import CheckPeer, admit_only
-from services.runtime.transport import PLAIN, Transport
+from services.runtime.transport import PLAIN, REQUEST_BYTES_MAX, Transport
 
 THREAD_COUNT = 24
 DRAIN_S = 8.0
@@ -41,9 +41,14 @@ class _Collector:
 
 
 class Registry:
-    """What a service's `build` fills: servicers, readiness checks and what to close at the end."""
+    """What a service's `build` fills: servicers, readiness checks and what to close at the end.
+
+    Attributes:
+        request_bytes_max: Greatest size of one request.
+    """
 
     def __init__(self) -> None:
+        self.request_bytes_max = REQUEST_BYTES_MAX
         self.services: dict[str, dict[str, Handler]] = {}
         self._checks: list[Check] = []
         self._checks_of_others: list[Check] = []
@@ -176,7 +181,7 @@ class RunningServer:
         """
         self._registry = registry
         self._health = HealthServicer(registry.checks(registry.is_ready))
-        self._server = transport.make_server(thread_count)
+        self._server = transport.make_server(thread_count, registry.request_bytes_max)
         for service, handlers in registry.services.items():
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
             self._server.add_registered_method_handlers(service, handlers)

@@ -26,12 +26,10 @@ from services.runtime.start_failure import CannotStart
 
 _UNIX_PREFIX: Final = "unix:"
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Greatest size of one message in either direction; gRPC's own default of 4 MiB is below documented answers."""
+"""Greatest size of one answer, and of a request to storage; gRPC's own default is below documented answers."""
+REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Greatest size of one request to a service of clients, who may send it without a key: twice the largest JSON body."""
 
-_MESSAGE_LIMITS: Final = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-)
 CONNECTION_AGE_MS: Final = 300_000
 """After this time, more or less a tenth, a server asks its callers to connect anew, so that they find new processes."""
 
@@ -41,7 +39,8 @@ _SERVICE_CONFIG: Final = json.dumps(_SPREAD)
 # None is sent to a process that has begun to drain.
 _WATCHING_SERVICE_CONFIG: Final = json.dumps({**_SPREAD, "healthCheckConfig": {"serviceName": CALLS}})
 _CHANNEL_OPTIONS: Final[tuple[tuple[str, int | str], ...]] = (
-    *_MESSAGE_LIMITS,
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     # Only this process says how it calls, never the name service.
     ("grpc.service_config_disable_resolution", 1),
     # A name is looked up again whenever a connection ends, instead of at most every half minute.
@@ -57,7 +56,9 @@ _CHANNEL_OPTIONS: Final[tuple[tuple[str, int | str], ...]] = (
     ("grpc.enable_http_proxy", 0),
 )
 _SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
-    *_MESSAGE_LIMITS,
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    # Only plain messages, by the bit of "identity": a few kilobytes of packed zeros are many megabytes.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
     # Two servers on one port would share its calls without either noticing.
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
@@ -84,16 +85,21 @@ class Transport:
     key_material: ReloadedKeyMaterial | None = None
     connection_age_ms: int = CONNECTION_AGE_MS
 
-    def make_server(self, thread_count: int) -> grpc.Server:
+    def make_server(self, thread_count: int, request_bytes_max: int = REQUEST_BYTES_MAX) -> grpc.Server:
         """Return a server that is neither bound nor started.
 
         Args:
             thread_count: Calls that run at once; more wait.
+            request_bytes_max: Greatest size of one message that it takes.
         """
         return grpc.server(
             futures.ThreadPoolExecutor(thread_count, thread_name_prefix="rpc"),
             interceptors=list(self.server_interceptors),
-            options=(*_SERVER_OPTIONS, ("grpc.max_connection_age_ms", self.connection_age_ms)),
+            options=(
+                *_SERVER_OPTIONS,
+                ("grpc.max_receive_message_length", request_bytes_max),
+                ("grpc.max_connection_age_ms", self.connection_age_ms),
+            ),
         )
 
     def bind(self, server: grpc.Server, listen: str) -> int:

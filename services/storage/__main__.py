@@ -19,6 +19,7 @@ from services.runtime.main import Process, run_service
 from services.runtime.server import Registry
 from services.runtime.settings import read_settings
 from services.runtime.start_failure import CannotStart
+from services.runtime.transport import MESSAGE_BYTES_MAX
 from services.storage.core import LocalStore
 from services.storage.directory import open_store
 from services.storage.directory_errors import DirectoryError
@@ -59,6 +60,8 @@ def build(registry: Registry, process: Process) -> None:
         )
     except DirectoryError as error:
         raise CannotStart(str(error), error.exit_code) from error
+    # Only services send requests here, and a commit can be larger than anything that a client sends.
+    registry.request_bytes_max = MESSAGE_BYTES_MAX
     registry.on_close(store.close)
     registry.ready_when(store.is_open)
     # Readiness is that of reads: on a full disk it stays, since nothing is gained by a restart.

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from services.runtime.server import Registry, RunningServer
+from services.runtime.transport import MESSAGE_BYTES_MAX
 from services.storage.client import GrpcStore
 from services.storage.contract import (
     Commit,
@@ -112,6 +113,7 @@ class RoomyVolume(MemoryVolume):
 def serve_store(store: Store, address: str) -> RunningServer:
     """Serve a store; the caller drains the server and closes the store."""
     registry = Registry()
+    registry.request_bytes_max = MESSAGE_BYTES_MAX
     registry.add(storage_service_pb2_grpc.add_StorageServiceServicer_to_server, StorageServicer(store))
     return RunningServer(registry, address)
 

@@ -15,7 +15,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from services.runtime.channel import open_channel
-from services.runtime.transport import MESSAGE_BYTES_MAX
+from services.runtime.transport import MESSAGE_BYTES_MAX, REQUEST_BYTES_MAX
 from tests.harness import builders, verdict
 from tests.harness.api import Api
 from tests.harness.both_ways import BothWays
@@ -173,17 +173,28 @@ def test_a_vector_of_all_dimensions_travels_and_is_found(suite: Suite, api: Api)
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_request_over_the_maximum_names_the_size(suite: Suite, scope: Json, name: str) -> None:
     """Over gRPC one byte more is RESOURCE_EXHAUSTED with both sizes; exactly the maximum is read and judged."""
+    most = MESSAGE_BYTES_MAX if name == "storage" else REQUEST_BYTES_MAX
     understood = {grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED}
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     with grpc.insecure_channel(suite.address(name), options=options) as channel:
         call = channel.unary_unary(SERVICES[name])
         with probed(suite):
-            over, details = status_of(call, MESSAGE_BYTES_MAX + 1)
+            over, details = status_of(call, most + 1)
             assert grpc.StatusCode.RESOURCE_EXHAUSTED == over
-            assert str(MESSAGE_BYTES_MAX + 1) in details
-            assert str(MESSAGE_BYTES_MAX) in details
-            at, details = status_of(call, MESSAGE_BYTES_MAX)
+            assert str(most + 1) in details
+            assert str(most) in details
+            at, details = status_of(call, most)
             assert at in understood, details
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_packed_requests_are_not_unpacked(suite: Suite, name: str) -> None:
+    """A few kilobytes could be many megabytes, and nobody asks for a key before: UNIMPLEMENTED, whatever is in it."""
+    with grpc.insecure_channel(suite.address(name)) as channel, probed(suite):
+        call = channel.unary_unary(SERVICES[name])
+        with pytest.raises(grpc.RpcError) as caught:
+            call(unknown_field(MIB), timeout=60.0, compression=grpc.Compression.Gzip)
+    assert grpc.StatusCode.UNIMPLEMENTED == caught.value.code()
 
 
 def status_of(call: Any, size: int) -> tuple[grpc.StatusCode, str]:
