@@ -88,9 +88,11 @@ def edge_routes(routes: Iterable[Route], services: Sequence[str]) -> Iterator[st
         yield f"- {{ name: {service}, match: {match}, route: {target}{buffered} }}"
     headers = f"[{anchors.share('grpc', grpc)}]"
     yield f"- {{ name: no-service, match: {{ prefix: /, headers: {headers} }}, direct_response: {{ status: 404 }} }}"
-    yield "# Who asks first whether a body is wanted is answered by the gateway, which has the same limits."
+    yield "# Who asks first whether a body is wanted is answered by the gateway, which has the same limits. Such requests go"
+    yield "# on before they are whole, so that they have a few connections of their own: those of the other priority."
     anywhere = "prefix: /, headers: [{ name: expect, present_match: true }]"
-    yield f"- {{ name: expect, match: {{ {anywhere} }}, route: {_target(anchors)} }}"
+    waiting = f"{{ cluster: gateway, priority: HIGH, timeout: {_CALL_S + _PATIENCE_S:g}s, {_duration(_CALL_S)} }}"
+    yield f"- {{ name: expect, match: {{ {anywhere} }}, route: {waiting} }}"
     yield "# For each path: bodies over the limit by their own word; the documented methods; the rest, which is a 405."
     by_template: dict[str, list[Route]] = {}
     for route in routes:
@@ -99,7 +101,10 @@ def edge_routes(routes: Iterable[Route], services: Sequence[str]) -> Iterator[st
     for template in sorted({*by_template, *GATEWAY_DOCUMENTS}, key=lambda text: ("{" in text, text)):
         yield from _path_lines(anchors, template, by_template.get(template, []))
     yield "# Paths that spell a character as %XX are looked up by the gateway, which decodes them as it always does."
-    yield f"- {{ name: escaped, match: {{ safe_regex: {{ regex: '[^?]*%.*' }} }}, route: {_target(anchors)} }}"
+    escaped = "safe_regex: { regex: '[^?]*%.*' }"
+    most = max(route.body_bytes_max for template in by_template.values() for route in template)
+    buffered = f"typed_per_filter_config: {_buffer(anchors, most)}"
+    yield f"- {{ name: escaped, match: {{ {escaped} }}, route: {_target(anchors)}, {buffered} }}"
     yield "- { name: unknown, match: { prefix: / }, direct_response: { status: 404 } }"
 
 
@@ -113,7 +118,7 @@ def transcoded_routes(services: Sequence[str]) -> Iterator[str]:
     deadline_s = DEADLINE_MS // 1000 + _PATIENCE_S
     for service in services:
         if service not in STREAMING_SERVICES:
-            target = f"{{ cluster: {cluster_of(service)}, timeout: {deadline_s}s }}"
+            target = f"{{ cluster: {cluster_of(service)}, timeout: {deadline_s}s, {_duration(_CALL_S)} }}"
             yield f"- {{ name: {service}, match: {{ prefix: /{service}/ }}, route: {target} }}"
     yield "- { name: unknown, match: { prefix: / }, direct_response: { status: 404 } }"
 

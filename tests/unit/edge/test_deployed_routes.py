@@ -129,8 +129,17 @@ def test_other_paths_are_refused_at_the_edge(path: str) -> None:
 
 
 def test_escaped_paths_are_left_to_the_gateway() -> None:
-    """There is one place that decodes them."""
-    assert "gateway" == find("GET", "/%68ealth")["route"]["cluster"]
+    """There is one place that decodes them; what is sent there is whole, as for the paths that they may mean."""
+    found = find("POST", "/api/v1/memory/search/%6cexical")
+    assert "gateway" == found["route"]["cluster"]
+    most = max(route.body_bytes_max for route in routes())
+    assert {"max_request_bytes": most} == found["typed_per_filter_config"][BUFFER]["buffer"]
+
+
+def test_who_asks_first_takes_connections_of_few() -> None:
+    """Such a request goes on before it is whole."""
+    found = find("POST", "/api/v1/memory/search", expect="100-continue")
+    assert ("gateway", "HIGH") == (found["route"]["cluster"], found["route"]["priority"])
 
 
 @pytest.mark.parametrize("service", [service.full_name for service in descriptors().services()])

@@ -143,8 +143,10 @@ def test_every_cluster_is_watched_and_bounded(deployed: dict[str, Any]) -> None:
             continue
         (check,) = cluster["health_checks"]
         assert ("http_health_check" if cluster["name"] == "gateway" else "grpc_health_check") in check
-        (threshold,) = cluster["circuit_breakers"]["thresholds"]
+        threshold, of_expect = cluster["circuit_breakers"]["thresholds"]
         assert {"max_connections", "max_pending_requests", "max_requests", "retry_budget"} == set(threshold)
+        # What goes on before it is whole takes little of what everybody shares.
+        assert ("HIGH", 32, 32) == (of_expect["priority"], of_expect["max_connections"], of_expect["max_requests"])
         outliers = cluster["outlier_detection"]
         assert (0, 0) == (outliers["enforcing_consecutive_5xx"], outliers["enforcing_consecutive_gateway_failure"])
         assert outliers["split_external_local_origin_errors"] is True
