@@ -24,6 +24,10 @@ INTEGER_MIN = -(2**63)
 INTEGER_MAX = 2**64 - 1
 """Integers outside these bounds fit no 64-bit type and are refused unless the caller asks for wide ones."""
 
+CONTAINERS_MAX = 65_536
+"""Arrays and objects of one document, as their brackets tell: more than bodies of ordinary size can hold. Larger ones
+hold long arrays of numbers, and millions of containers would cost seconds."""
+
 _DIGITS_MAX = 400
 """Integers with more digits are beyond float64 as well, so they are never converted."""
 
@@ -126,6 +130,8 @@ def parse_json(
         text = document
     if text.startswith("\ufeff"):
         raise _refusal("starts with a byte order mark", member)
+    if len(text) > CONTAINERS_MAX and text.count("[") + text.count("{") > CONTAINERS_MAX:
+        raise _refusal(f"more than {CONTAINERS_MAX} arrays and objects", member)
     value = _scan(text, member, depth_max)
     # Strict UTF-8 lets no surrogate in, so only escapes can make one. The plain search first is what keeps this cheap.
     may_hold_surrogates = ("\\u" in text and _SURROGATE_ESCAPE.search(text) is not None) or isinstance(document, str)

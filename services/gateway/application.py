@@ -233,5 +233,9 @@ class GatewayApplication:
         if self._is_draining or (exchange.header.has_body and not exchange.body_is_read):
             # The process is about to leave, or what follows on this connection is a body that nobody will read as one.
             headers.append((b"connection", b"close"))
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await send({"type": "http.response.body", "body": response.body})
+        try:
+            await send({"type": "http.response.start", "status": response.status, "headers": headers})
+            await send({"type": "http.response.body", "body": response.body})
+        except (RuntimeError, OSError) as error:
+            # So transports say that the client has gone meanwhile.
+            log.debug("answer_not_taken", request_id=exchange.request_id, error=type(error).__name__)

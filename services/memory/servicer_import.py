@@ -8,8 +8,10 @@ import grpc
 
 from services.domain.errors import InvalidRequest, WaggleError
 from services.identity.call_token import call_token
+from services.identity.tokens import Token
 from services.memory.access import PartitionAccess
 from services.memory.convert_import import import_item_from_message
+from services.memory.import_admission import ImportAdmission
 from services.memory.import_batches import BATCH_COMMANDS_DEFAULT, gather_batches, read_ahead
 from services.memory.import_commands import ImportItem, ImportOutcome, ImportRefused, refused_item
 from services.memory.import_session import ImportSession
@@ -30,14 +32,21 @@ class ImportServicer(import_service_pb2_grpc.ImportServiceServicer):
     def __init__(self, access: PartitionAccess, *, dimensions_max: int) -> None:
         self._access = access
         self._dimensions_max = dimensions_max
+        self._admission = ImportAdmission()
 
     def ImportCommands(
         self, request_iterator: Iterator[pb.ImportCommandsRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.ImportCommandsResponse]:
         """Carry out commands in batches, reporting each batch once it is durable."""
-        # Before anything is waited for: without a key a stream would otherwise hold a thread until it speaks.
+        # Before anything is waited for: whoever may not import would otherwise hold a thread until it speaks.
         token = call_token(context)
-        self._access.authenticate(token)
+        company_id = self._access.recognize(token, capabilities=("memory_write",))
+        with self._admission.admit(company_id):
+            yield from self._import(token, request_iterator)
+
+    def _import(
+        self, token: Token, request_iterator: Iterator[pb.ImportCommandsRequest]
+    ) -> Iterator[pb.ImportCommandsResponse]:
         opening, first = _opening(request_iterator)
         session = ImportSession(self._access, token, scope_from_message(opening.scope))
         batch_commands = opening.batch_commands if opening.HasField("batch_commands") else BATCH_COMMANDS_DEFAULT

@@ -43,7 +43,7 @@ Read = Callable[[Any], Any]
 """Bytes as they came -> request message; for a request stream: iterator of bytes -> iterator of messages."""
 
 # A stream keeps its thread for as long as its caller likes, so it gets none of those that single calls wait for.
-_STREAMS_AT_ONCE = 16
+_STREAMS_AT_ONCE = 32
 _STREAMS = futures.ThreadPoolExecutor(_STREAMS_AT_ONCE, thread_name_prefix="stream")
 
 _times = CallTimes(RPC_SECONDS)

@@ -54,13 +54,23 @@ class WorkspaceAccess:
         self.authority = authority
         self._slots = slots
 
-    def authenticate(self, token: Token) -> None:
-        """Refuse a caller without a valid credential, before anything of its request is known. Raises Unauthorized."""
-        run_transaction(
+    def recognize(self, token: Token, *, capabilities: Sequence[str]) -> str:
+        """Return the company of a caller before anything of its request is known.
+
+        Args:
+            token: Of the caller.
+            capabilities: All of these are needed.
+
+        Raises:
+            Unauthorized: No valid credential.
+            Forbidden: A capability is missing.
+        """
+        principal = run_transaction(
             self.store,
-            lambda transaction: self.authority.authenticate(transaction, token),
+            lambda transaction: self.authority.authorize(transaction, token, capabilities=capabilities),
             prefetch=self.authority.first_round(token, None).keys,
         )
+        return principal.company_id
 
     def check(self, token: Token, scope: Scope) -> None:
         """Authenticate a caller and its scope, without any capability yet.

@@ -12,9 +12,10 @@ import grpc
 import pytest
 
 from services.domain import keys
-from services.domain.errors import RecordNotFound, WaggleError
+from services.domain.errors import RecordNotFound, RetrievalBusy, WaggleError
 from services.memory.commands import CreateRecord, DeleteRecord, UpdateRecord
 from services.memory.get_record import get_record
+from services.memory.import_admission import COMPANY_IMPORTS_MAX
 from services.runtime.server import THREAD_COUNT
 from services.runtime.status import error_from_rpc
 from tests.harness.memory_messages import (
@@ -32,6 +33,7 @@ from tests.harness.memory_messages import (
 from tests.harness.memory_server import MemoryClient, running_memory
 from tests.harness.memory_world import MemoryWorld, record_input
 from tests.harness.silent_streams import silent_streams
+from tests.harness.suite import wait_until
 from waggle.common.v1 import errors_pb2, records_pb2, relations_pb2
 from waggle.memory.v1 import commands_pb2, memory_service_pb2, reads_pb2, relation_service_pb2
 from waggle.memory.v1 import import_service_pb2 as pb
@@ -329,6 +331,34 @@ def test_who_has_no_key_is_refused_before_it_says_anything(world: MemoryWorld, c
     with silent_streams(client.imports.ImportCommands, 1) as (call,), pytest.raises(grpc.RpcError) as failed:
         next(call)
     assert grpc.StatusCode.UNAUTHENTICATED == failed.value.code()
+
+
+def test_who_may_not_write_is_refused_before_it_says_anything(world: MemoryWorld, client: MemoryClient) -> None:
+    """A key that only reads opens no import."""
+    metadata = world.authorization(world.issue(capabilities=("memory_read",)))
+    begin = partial(client.imports.ImportCommands, metadata=metadata)
+    with silent_streams(begin, 1) as (call,), pytest.raises(grpc.RpcError) as failed:
+        next(call)
+    assert grpc.StatusCode.PERMISSION_DENIED == failed.value.code()
+
+
+def test_one_company_does_not_take_the_threads_of_all(world: MemoryWorld, client: MemoryClient) -> None:
+    """With as many imports as it may have, it is told that they are too many."""
+    metadata = world.authorization()
+    begin = partial(client.imports.ImportCommands, metadata=metadata)
+    with silent_streams(begin, COMPANY_IMPORTS_MAX + 1) as calls:
+        wait_until(lambda: any(call.done() for call in calls), "one is refused")
+        (refused_call,) = [call for call in calls if call.done()]
+        error = error_from_rpc(refused_call)
+        assert isinstance(error, RetrievalBusy)
+    wait_until(lambda: is_imported(world, client), "another import is admitted once they are over")
+
+
+def is_imported(world: MemoryWorld, client: MemoryClient) -> bool:
+    try:
+        return run(world, client, import_requests([import_create("after")]))[-1].progress.complete
+    except grpc.RpcError:
+        return False
 
 
 def test_silent_imports_hold_up_no_command(world: MemoryWorld, client: MemoryClient) -> None:

@@ -135,3 +135,17 @@ def test_a_refusal_never_repeats_the_document() -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse_json(b'{"text":"my secret", oops}')
     assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("document", "count"), [("[" + ",".join(["[]"] * 65_535) + "]", 65_535), ("[]", 0)])
+def test_as_many_containers_as_a_body_of_ordinary_size_can_hold(document: str, count: int) -> None:
+    """Taken."""
+    assert count == len(parse_json(document.encode()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("container", ["[]", "{}", '[{"a":[]}]'])
+def test_millions_of_containers_are_refused_before_they_are_read(container: str) -> None:
+    """They would cost seconds."""
+    document = "[" + ",".join([container] * 65_536) + "]"
+    with pytest.raises(InvalidRequest, match="more than 65536 arrays and objects"):
+        parse_json(document.encode())
