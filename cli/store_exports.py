@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from cli.console import fail
 from cli.operator_transport import operator_transport
 from cli.readiness import GrpcProbe
-from cli.suite import STORAGE, NotRunning, find_address
+from cli.suite import STORAGE, NotRunning, find_address, is_supervised
 from services.domain.errors import StorageInconsistency, WaggleError
 from services.runtime.status import RpcFailure
 from services.storage.directory import open_store
@@ -21,6 +22,8 @@ from services.storage.export_client import GrpcExporter
 from services.storage.exporting import Exporter, LocalExporter
 
 EXIT_UNAVAILABLE = 69
+STORAGE_WAIT_S = 30.0
+_LOOK_AGAIN_S = 0.2
 
 StorageAddressOption = Annotated[
     str,
@@ -57,14 +60,29 @@ def opened_exporter(data_directory: Path, address: str) -> Iterator[Exporter]:
 
 
 def running_address(data_directory: Path) -> str:
-    """Address of the storage service of the suite that runs on a directory; empty when none does."""
+    """Address of the storage service of the suite that runs on a directory; empty when none does.
+
+    Storage that is just away comes back, and would find its store taken if it were opened here meanwhile. So it is
+    waited for, and the command ends when it stays away.
+    """
+    give_up_at_s = time.monotonic() + STORAGE_WAIT_S
+    while is_supervised(data_directory):
+        address = _ready_address(data_directory)
+        if address:
+            return address
+        if time.monotonic() > give_up_at_s:
+            fail(f"a suite runs on {data_directory}, but its storage does not answer", EXIT_UNAVAILABLE)
+        time.sleep(_LOOK_AGAIN_S)
+    return ""
+
+
+def _ready_address(data_directory: Path) -> str:
     try:
         address = find_address(data_directory, STORAGE.name)
     except NotRunning:
         return ""
     probe = GrpcProbe(address)
     try:
-        # The note of a suite that was killed is still there.
         return address if probe.is_ready() else ""
     finally:
         probe.close()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ VERIFIER_KEY_FILE = "verifier.key"
 SUITE_FILE = "suite.json"
 RUN_DIRECTORY = "run"
 LOCK_FILE = "supervisor.lock"
+_LOOK_S = 0.1
 # The kernel's limit for a socket path is 107 bytes and a terminating zero.
 _SOCKET_PATH_BYTES_MAX = 107
 _LONGEST_SOCKET_NAME = "consolidation.sock"
@@ -188,7 +190,7 @@ class SupervisorLock:
         # Inherited by nobody: a child that outlived the supervisor would keep the lock.
         self._descriptor = os.open(run_directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take()
         except BlockingIOError as error:
             holder = os.read(self._descriptor, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(self._descriptor)
@@ -202,6 +204,32 @@ class SupervisorLock:
     def close(self) -> None:
         """Let the directory go."""
         os.close(self._descriptor)
+
+    def _take(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Perhaps a command has just looked; see `is_supervised`.
+            time.sleep(_LOOK_S)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_supervised(data_directory: Path) -> bool:
+    """Tell whether a suite runs on this very directory.
+
+    Its note does not: that is left behind by a suite that was killed, and stands in every copy of the directory.
+    """
+    try:
+        descriptor = os.open(data_directory / RUN_DIRECTORY / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _bracketed(host: str) -> str:
@@ -248,10 +276,12 @@ def find_address(data_directory: Path, name: str) -> str:
     """Return the address of a service of the suite that runs on a data directory.
 
     Raises:
-        NotRunning: There is no note of a running suite.
+        NotRunning: No suite runs there, or it has not left its note yet.
     """
     note = data_directory / RUN_DIRECTORY / SUITE_FILE
     try:
+        if not is_supervised(data_directory):
+            raise KeyError(name)
         address: str = json.loads(note.read_text(encoding="utf-8"))["addresses"][name]
     except (OSError, ValueError, KeyError) as error:
         raise NotRunning(

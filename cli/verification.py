@@ -67,19 +67,25 @@ def verify(
     configure_logging("verify")
     if backup is not None:
         # Variables are for every command of a pod or a shell, and say nothing about this one.
-        sources = {context.get_parameter_source(name) for name in ("storage_address", "key")}
-        if "COMMANDLINE" in {source.name for source in sources if source is not None}:
+        if _is_on_command_line(context, "storage_address", "key"):
             fail("--backup judges a file: leave --storage-address and --key out", EXIT_USAGE)
         subject, result = _judge_backup(backup)
         _tell(subject, result, None, as_json=as_json)
         return
-    with opened_exporter(data_dir, storage_address) as exporter:
-        subject, result = _judge(exporter)
     address = storage_address or running_address(data_dir)
+    if not address and _is_on_command_line(context, "key"):
+        fail("--key compares the replica of a running suite: leave it out, or start the suite", EXIT_USAGE)
+    with opened_exporter(data_dir, address) as exporter:
+        subject, result = _judge(exporter)
     comparison = None
     if key and address:
         comparison = compare_replica(address, retrieval_address or _retrieval(data_dir), key, sorted(result.workspaces))
     _tell(subject, result, comparison, as_json=as_json)
+
+
+def _is_on_command_line(context: typer.Context, *names: str) -> bool:
+    sources = [context.get_parameter_source(name) for name in names]
+    return any(source is not None and source.name == "COMMANDLINE" for source in sources)
 
 
 def _judge(exporter: Exporter) -> tuple[_Subject, AuditResult]:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from cli.backoff import RestartBackoff
-from cli.suite import GATEWAY, MEMORY, PROCESSES, STORAGE, NotRunning, find_address, plan_layout
+from cli.suite import (
+    GATEWAY,
+    MEMORY,
+    PROCESSES,
+    RUN_DIRECTORY,
+    STORAGE,
+    NotRunning,
+    SupervisorLock,
+    find_address,
+    is_supervised,
+    plan_layout,
+)
 
 
 def test_sockets_are_in_the_data_directory_and_private(tmp_path: Path) -> None:
@@ -73,10 +85,27 @@ def test_a_note_leads_commands_to_the_suite(tmp_path: Path) -> None:
     """While a suite runs its addresses can be found; afterwards the answer says how to start one."""
     layout = plan_layout(tmp_path, "127.0.0.1", 7474)
     layout.write_suite_file()
+    lock = SupervisorLock(tmp_path / RUN_DIRECTORY)
     assert layout.address(MEMORY) == find_address(tmp_path, "memory")
     layout.remove_suite_file()
     with pytest.raises(NotRunning, match="waggle serve"):
         find_address(tmp_path, "memory")
+    lock.close()
+
+
+def test_a_note_without_its_suite_leads_nowhere(tmp_path: Path) -> None:
+    """It is left behind by a suite that was killed, and goes along when the directory is copied."""
+    (tmp_path / "original").mkdir()
+    layout = plan_layout(tmp_path / "original", "127.0.0.1", 7474)
+    layout.write_suite_file()
+    lock = SupervisorLock(tmp_path / "original" / RUN_DIRECTORY)
+    shutil.copytree(tmp_path / "original", tmp_path / "copy")
+    assert (True, False) == (is_supervised(tmp_path / "original"), is_supervised(tmp_path / "copy"))
+    with pytest.raises(NotRunning):
+        find_address(tmp_path / "copy", "memory")
+    lock.close()
+    with pytest.raises(NotRunning):
+        find_address(tmp_path / "original", "memory")
 
 
 def test_an_ipv6_host_stands_in_brackets_in_the_url(tmp_path: Path) -> None:
