@@ -19,6 +19,7 @@ from services.identity.bootstrap import bootstrap_tenant as make_tenant
 from services.identity.bootstrap import recover_master as renew_master
 from services.identity.verifier_key import VerifierKeyProblem, create_verifier_key, load_verifier_key
 from services.runtime.logging import configure_logging
+from services.runtime.start_failure import EXIT_CANNOT_START
 from services.storage.core import LocalStore
 from services.storage.directory import create_store as lay_store
 from services.storage.directory import open_store
@@ -111,6 +112,6 @@ def _operator_errors() -> Iterator[None]:
     except DirectoryError as error:
         fail(str(error), error.exit_code)
     except VerifierKeyProblem as error:
-        fail(str(error))
+        fail(str(error), EXIT_CANNOT_START)
     except WaggleError as error:
         fail(str(error))

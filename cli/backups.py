@@ -14,7 +14,7 @@ import typer
 from rich.progress import DownloadColumn
 
 from cli.connection import JsonOption
-from cli.console import err, fail, out, print_json
+from cli.console import EXIT_DAMAGED, EXIT_FILE_SYSTEM, err, fail, out, print_json
 from cli.progress_bar import ProgressBar
 from cli.serve import DEFAULT_DATA_DIRECTORY, DataDirectory
 from cli.store_exports import StorageAddressOption, opened_exporter
@@ -25,9 +25,7 @@ from services.storage.backup import StoreInconsistent, restore_store, write_back
 from services.storage.backup_file import BackupDamaged, BackupHeader, BackupReader
 from services.storage.directory_errors import DirectoryError
 
-EXIT_DAMAGED = 65
 EXIT_EXISTS = 73
-EXIT_FILE_SYSTEM = 74
 
 _STANDARD = "-"
 _NAMED_MAX = 20

@@ -13,6 +13,8 @@ from rich.table import Table
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
+EXIT_DAMAGED = 65
+EXIT_FILE_SYSTEM = 74
 EXIT_INTERRUPTED = 130
 
 # Into a pipe or a file nothing is folded to the width of a terminal that is not there.

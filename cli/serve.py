@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli.console import fail, out
+from cli.console import EXIT_FILE_SYSTEM, fail, out
 from cli.edge import (
     DEFAULT_EDGE_LISTEN,
     CertificateKeyOption,
@@ -87,17 +87,19 @@ def serve(
         edge = plan_edge(data_dir, edge_listen, transcoder_listen, certificate, certificate_key) if envoy else None
         metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
         layout = plan_layout(data_dir, host, port, edge, metrics)
-    except OSError as error:
-        fail(f"{data_dir} cannot be used: {error}", EXIT_NO_STORE)
-    try:
         lock = SupervisorLock(data_dir / RUN_DIRECTORY)
     except AlreadyRunning as error:
         fail(str(error), EXIT_HELD)
+    except OSError as error:
+        fail(f"{data_dir} cannot be used: {error}", EXIT_FILE_SYSTEM)
     try:
         with succeed_former(data_dir / RUN_DIRECTORY) as descriptor:
             require_free(host, port)
             if edge is not None:
                 require_free(edge.host, edge.port, "--edge-listen")
+            if metrics is not None:
+                for index in range(len(layout.processes)):
+                    require_free(metrics[0], metrics[1] + index, "--metrics-listen")
             supervisor = Supervisor(layout, descriptor, liveness_interval_s=liveness_interval)
             supervisor.run(on_ready=lambda: _announce(layout))
     except FormerSuiteRemains as error:

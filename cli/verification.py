@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from cli.connection import JsonOption
-from cli.console import EXIT_REFUSED, EXIT_USAGE, fail, out, print_json
+from cli.console import EXIT_DAMAGED, EXIT_FILE_SYSTEM, EXIT_REFUSED, EXIT_USAGE, fail, out, print_json
 from cli.progress_bar import ProgressBar
 from cli.replica_comparison import Comparison, compare_replica
 from cli.serve import DEFAULT_DATA_DIRECTORY, DataDirectory
@@ -20,9 +20,6 @@ from services.runtime.logging import configure_logging
 from services.storage.backup_file import BackupDamaged, BackupReader
 from services.storage.exporting import Exporter
 from services.storage.store_rows import RowPage
-
-EXIT_DAMAGED = 65
-EXIT_FILE_SYSTEM = 74
 
 
 class _Subject(NamedTuple):

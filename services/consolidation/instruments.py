@@ -24,7 +24,7 @@ def counted(operation: str) -> Iterator[None]:
     """Count what becomes of one command.
 
     Args:
-        operation: As the contract names it.
+        operation: As the receipt of its success names it, "recovered" for example.
     """
     try:
         yield

@@ -25,7 +25,9 @@ ENVIRONMENT_VARIABLE: Final = "WAGGLE_VERIFIER_KEY_FILE"
 _CONTENT: Final = re.compile(rb"([0-9a-f]{64})(?: ([0-9a-f]{16}))?\n?")
 _CHECK_BYTES: Final = 8
 
-_ADVICE: Final = "restore it from a backup, since a new key would invalidate every credential"
+_ADVICE: Final = (
+    "put back the copy that was kept apart: backups do not hold it, and a new key would invalidate every credential"
+)
 
 
 class VerifierKeyProblem(Exception):
@@ -41,7 +43,8 @@ def load_verifier_key(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise VerifierKeyProblem(f"cannot read the verifier key file {path}: {error.strerror}; {_ADVICE}") from error
+        advice = f"; {_ADVICE}" if isinstance(error, FileNotFoundError) else ""
+        raise VerifierKeyProblem(f"cannot read the verifier key file {path}: {error.strerror}{advice}") from error
     found = _CONTENT.fullmatch(content)
     if found is None:
         raise VerifierKeyProblem(

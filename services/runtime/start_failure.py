@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,5 +38,7 @@ def report_cannot_start(error: CannotStart | WaggleError) -> int:
     log.error("cannot_start", message=message)
     report = os.environ.get(START_REPORT_VARIABLE)
     if report:
-        Path(report).write_text(message, encoding="utf-8")
+        # On a full disk the exit code and the log must do.
+        with suppress(OSError):
+            Path(report).write_text(message, encoding="utf-8")
     return error.exit_code if isinstance(error, CannotStart) else EXIT_CANNOT_START

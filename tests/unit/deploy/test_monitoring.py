@@ -6,9 +6,11 @@ import json
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import yaml
 
+from services.domain.receipts import JobAction
 from services.runtime.metrics import REGISTRY
 
 MONITORING = Path(__file__).resolve().parents[3] / "deploy" / "monitoring"
@@ -34,6 +36,15 @@ def test_every_alert_asks_for_what_there_is() -> None:
     used = {name for rule in rules for name in WORD.findall(rule["expr"])}
     assert set() == used - known_names()
     assert 18 == len({rule["alert"] for rule in rules})
+
+
+def test_alerts_about_jobs_name_what_is_counted() -> None:
+    """A label value that no process writes would never fire either; commands are counted by what they do."""
+    counted = set(get_args(JobAction))
+    text = (MONITORING / "alerts.yaml").read_text(encoding="utf-8")
+    asked = set(re.findall(r'waggle_job_commands_total\{operation="([a-z_]+)"', text))
+    assert asked
+    assert asked <= counted
 
 
 def test_every_panel_asks_for_what_there_is() -> None:
