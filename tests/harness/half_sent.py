@@ -1,10 +1,11 @@
-"""A client of HTTP/2 that sends bodies and never finishes one."""
+"""A client of HTTP/2 that sends bodies and never finishes one, or asks and never reads."""
 
 from __future__ import annotations
 
 import h2.connection
 import h2.events
 import h2.exceptions
+import h2.settings
 
 from tests.harness.raw_http import Door
 
@@ -12,15 +13,21 @@ from tests.harness.raw_http import Door
 class HalfSent:
     """One connection with requests that are never whole.
 
+    Args:
+        door: Where to.
+        reads: Whether it takes anything of the body of an answer.
+
     Attributes:
         ended: How many of them the other side has put an end to, by an answer or a reset.
     """
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, *, reads: bool = True) -> None:
         self._socket = door.connect()
         self._http = h2.connection.H2Connection()
         self._over: set[int] = set()
         self._http.initiate_connection()
+        if not reads:
+            self._http.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
         self._flush()
 
     @property
@@ -29,6 +36,13 @@ class HalfSent:
 
     def close(self) -> None:
         self._socket.close()
+
+    def ask(self, path: str) -> None:
+        """GET a path, and go on without the answer."""
+        stream = self._http.get_next_available_stream_id()
+        header = [(":method", "GET"), (":path", path), (":scheme", "https"), (":authority", "edge")]
+        self._http.send_headers(stream, header, end_stream=True)
+        self._flush()
 
     def send(self, path: str, content_type: str, size: int) -> None:
         """Begin a POST and send so many bytes of its body, fewer when it is ended before."""

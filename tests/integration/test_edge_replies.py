@@ -89,10 +89,11 @@ def without_checks(bootstrap: dict[str, Any]) -> None:
 
 
 def with_heap(size: int) -> Callable[[dict[str, Any]], None]:
-    """Less memory than is deployed."""
+    """Less memory than is deployed, and more patience, so that nothing but want of memory ends anything."""
 
     def tweak(bootstrap: dict[str, Any]) -> None:
         suit_tests(bootstrap)
+        http_manager(bootstrap)["stream_idle_timeout"] = "300s"
         monitor = bootstrap["overload_manager"]["resource_monitors"][0]
         monitor["typed_config"]["max_heap_size_bytes"] = size
 
@@ -235,6 +236,20 @@ def test_who_sends_much_and_never_finishes_keeps_nobody_out(
             clients[number % 2].send(path, content_type, 2 * MIB - 1)
         wait_until(lambda: ask(small.door, "GET", READ).status == 200, "others are served")
         assert sum(client.ended for client in clients) >= 1
+        for client in clients:
+            client.close()
+
+
+def test_who_does_not_read_keeps_nobody_out(gateway: Scripted, tmp_path: Path) -> None:
+    """Answers that nobody takes are not kept for long when room runs out."""
+    gateway.answer = lambda _request: raw_reply(bytes(MIB // 2), "Connection: close")
+    with running_edge(tmp_path, with_heap(64 * MIB), gateway=address_of(gateway)) as small:
+        clients = [HalfSent(Door(small.ports["edge"], small.tls("h2")), reads=False) for _ in range(2)]
+        for client in clients:
+            for _ in range(90):
+                client.ask(READ)
+        wait_until(lambda: ask(small.door, "GET", "/health").status == 503, "there is no room")
+        wait_until(lambda: ask(small.door, "GET", "/health").status == 200, "others are served")
         for client in clients:
             client.close()
 
