@@ -8,7 +8,7 @@ not re-created; docs/company-export.md says why.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -115,6 +115,36 @@ def plan_import(header: Json, workspace: ExportedWorkspace, now_ms: int) -> Plan
         else:
             commands.append(_relation_command(relation))
     return Plan(commands, dict(left_out))
+
+
+def without(commands: Sequence[Json], key: str) -> list[Json]:
+    """The commands that are left when one is not carried out: those that refer to what it would have created go too.
+
+    Args:
+        commands: In the order in which they are carried out.
+        key: The idempotency key of the one.
+    """
+    absent = {key}
+    left = []
+    for command in commands:
+        if command["idempotency_key"] in absent or not absent.isdisjoint(_references(command)):
+            absent.add(command["idempotency_key"])
+        else:
+            left.append(command)
+    return left
+
+
+def _references(value: Any) -> Iterator[str]:
+    """Keys that a command refers to by `created_by`, wherever it does."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if name == "created_by" and isinstance(member, str):
+                yield member
+            else:
+                yield from _references(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _references(member)
 
 
 class _Served:

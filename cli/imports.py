@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cli.company_import import ExportedWorkspace, group_by_workspace, plan_import
+from cli.company_import import ExportedWorkspace, group_by_workspace, plan_import, without
 from cli.company_lines import ExportDamaged, Json, read_lines
 from cli.connection import (
     DEFAULT_AGENT,
@@ -204,22 +204,49 @@ def import_company(
             continue
         plan = plan_import(header, workspace, time.time_ns() // 1_000_000)
         left_out.update(plan.left_out)
-        lines = plan.commands
-        result = import_commands(
-            address,
-            key,
-            scope_message(
-                scope["project_id"], scope["agent_id"], scope["mission_id"] or "", Visibility(scope["visibility"])
-            ),
-            _commands_of(lines),
-            total=len(lines),
-            name_command=_name_by_key(lines),
-            before=(report["committed"], report["replayed"]),
+        target = scope_message(
+            scope["project_id"], scope["agent_id"], scope["mission_id"] or "", Visibility(scope["visibility"])
         )
+        committed, replayed, changed = _import_plan(address, key, target, plan.commands, report)
+        left_out["copies that have changed here, and what refers to them"] += changed
         report["workspaces"] += 1
-        report["committed"] += result.committed
-        report["replayed"] += result.replayed
-    return {**report, "left_out": dict(left_out)}
+        report["committed"] += committed
+        report["replayed"] += replayed
+    return {**report, "left_out": dict(+left_out)}
+
+
+def _import_plan(
+    address: str, key: str, scope: scope_pb2.Scope, lines: Sequence[Json], before: dict[str, Any]
+) -> tuple[int, int, int]:
+    """Carry out a plan: how many commands were committed, were replayed, and were left out.
+
+    A copy of an earlier import that was edited, reviewed or deleted here stays as it is, and so what refers to it is
+    refused: it is left out, and the rest carried out once more, of which all but that is replayed.
+    """
+    committed, whole = 0, len(lines)
+    while True:
+        try:
+            result = import_commands(
+                address,
+                key,
+                scope,
+                _commands_of(lines),
+                total=len(lines),
+                name_command=_name_by_key(lines),
+                before=(before["committed"] + committed, before["replayed"]),
+                passes_over=_is_of_a_changed_copy,
+            )
+        except ImportRefused as refused:
+            if refused.index is None:
+                raise
+            committed += refused.committed
+            lines = without(lines, lines[refused.index]["idempotency_key"])
+        else:
+            return committed + result.committed, result.replayed - committed, whole - len(lines)
+
+
+def _is_of_a_changed_copy(refused: ImportRefused) -> bool:
+    return refused.index is not None and refused.reason in ("revision_conflict", "record_not_found")
 
 
 def _commands_of(lines: Sequence[Json]) -> list[ImportCommand]:
@@ -256,6 +283,7 @@ def import_commands(
     total: int,
     name_command: NameCommand = _name_by_position,
     before: tuple[int, int] = (0, 0),
+    passes_over: Callable[[ImportRefused], bool] = lambda _refused: False,
 ) -> ImportResult:
     """Import with a progress bar on standard error; a refusal ends the command with the place and the reason.
 
@@ -264,6 +292,7 @@ def import_commands(
         total: Number of commands, for the progress bar.
         name_command: Says where a command came from.
         before: What the same import has committed and replayed in other scopes before.
+        passes_over: Which refusals are raised instead, for a caller that goes on without the command.
     """
     if not key:
         fail("no credential: set WAGGLE_KEY or pass --key", 2)
@@ -280,6 +309,8 @@ def import_commands(
             fail(f"interrupted; {done} of {total} are durable; running it again continues from there", EXIT_INTERRUPTED)
         except ImportRefused as error:
             progress.stop()
+            if passes_over(error):
+                raise
             where, member = "", error.member
             if error.index is not None:
                 place, spell = name_command(error.index)

@@ -21,6 +21,7 @@ from services.runtime.health import LIVENESS
 from services.runtime.server import Registry, RunningServer
 from services.runtime.start_failure import CannotStart
 from services.runtime.status import RpcFailure, error_from_rpc
+from services.runtime.transport import MESSAGE_BYTES_MAX
 from tests.harness.silent_streams import silent_streams
 from waggle.identity.v1 import identity_service_pb2, identity_service_pb2_grpc
 from waggle.storage.v1 import storage_service_pb2, storage_service_pb2_grpc
@@ -95,6 +96,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
     ready.set()
     closed: list[str] = []
     registry = Registry()
+    registry.request_bytes_max = MESSAGE_BYTES_MAX
     registry.ready_when(ready.is_set)
     registry.on_close(lambda: closed.append("first registered"))
     registry.on_close(lambda: closed.append("last registered"))

@@ -8,16 +8,19 @@ from typing import Any
 
 import pytest
 
+from cli import imports
 from cli.company_export import write_export
-from cli.company_import import PROVENANCE_MEMBER, Plan, group_by_workspace, plan_import
+from cli.company_import import PROVENANCE_MEMBER, Plan, group_by_workspace, plan_import, without
 from cli.company_lines import ExportDamaged, read_lines
 from cli.import_lines import command_from_line
+from cli.import_stream import ImportRefused, ImportResult
 from services.domain.canonical_json import canonical_bytes
 from services.domain.scope import workspace_for
 from services.storage.directory import open_store
 from services.storage.exporting import LocalExporter
 from tests.harness.full_store import PRIVATE, build_full_store
 from tests.harness.memory_world import SCOPE
+from waggle.common.v1.scope_pb2 import Scope
 
 MAIN = workspace_for("acme", SCOPE, "svc").partition.hex()
 
@@ -134,6 +137,38 @@ def test_private_memory_is_a_workspace_of_its_own(exported: bytes) -> None:
     assert ["create", "vector"] == [
         line.get("operation", {"type": "vector"})["type"] for line in plan_of(exported, private).commands
     ]
+
+
+def test_what_refers_to_an_absent_copy_is_left_out_too(exported: bytes) -> None:
+    """Whatever one is left out: what remains refers to nothing that is not there, and keeps its order."""
+    commands = plan_of(exported, MAIN).commands
+    for command in commands:
+        left = without(commands, command["idempotency_key"])
+        made = {line["idempotency_key"] for line in left}
+        assert command["idempotency_key"] not in made
+        assert all(references_of(line) <= made for line in left)
+        assert left == [line for line in commands if line["idempotency_key"] in made]
+
+
+def test_a_copy_that_has_changed_here_stops_nothing(exported: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refused command is left out, and the rest carried out once more; counts are those of the whole."""
+    commands = plan_of(exported, MAIN).commands
+    refused = commands[-1]["idempotency_key"]
+    runs: list[int] = []
+
+    def import_commands(*_: Any, total: int, passes_over: Any, **__: Any) -> ImportResult:
+        runs.append(total)
+        if len(runs) == 1:
+            error = ImportRefused(total - 1, "revision_conflict", "changed", member="", committed=2, replayed=total - 3)
+            assert passes_over(error)
+            raise error
+        return ImportResult(committed=0, replayed=total, ids=[])
+
+    monkeypatch.setattr(imports, "import_commands", import_commands)
+    counts = imports._import_plan("address", "key", Scope(), commands, {"committed": 0, "replayed": 0})
+    absent = len(commands) - len(without(commands, refused))
+    assert (2, len(commands) - absent - 2, absent) == counts
+    assert [len(commands), len(commands) - absent] == runs
 
 
 def references_of(line: dict[str, Any]) -> set[str]:
