@@ -15,7 +15,7 @@ from tests.harness.suite import SERVICES, Suite, is_running, running_suite, wait
 pytestmark = pytest.mark.fault
 
 
-OFTEN = ("storage", "gateway")
+OFTEN = ("storage",)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.harness.workload import NO_BUSY_SLOTS, Workload
 pytestmark = pytest.mark.fault
 
 
-@pytest.mark.parametrize("point", ["storage.before_sync", "memory.after_commit"])
+@pytest.mark.parametrize("point", ["storage.before_sync", pytest.param("memory.after_commit", marks=pytest.mark.deep)])
 def test_a_new_suite_takes_over_at_once_whatever_the_former_was_doing(
     tmp_path: Path, scope: dict[str, Any], point: str
 ) -> None:
