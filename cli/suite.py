@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -278,13 +279,11 @@ def find_address(data_directory: Path, name: str) -> str:
     Raises:
         NotRunning: No suite runs there, or it has not left its note yet.
     """
-    note = data_directory / RUN_DIRECTORY / SUITE_FILE
-    try:
-        if not is_supervised(data_directory):
-            raise KeyError(name)
-        address: str = json.loads(note.read_text(encoding="utf-8"))["addresses"][name]
-    except (OSError, ValueError, KeyError) as error:
-        raise NotRunning(
-            f"no running suite found on {data_directory}; start it with: waggle serve --data-dir {data_directory}"
-        ) from error
-    return address
+    if is_supervised(data_directory):
+        note = data_directory / RUN_DIRECTORY / SUITE_FILE
+        with suppress(OSError, ValueError, KeyError):
+            address: str = json.loads(note.read_text(encoding="utf-8"))["addresses"][name]
+            return address
+    raise NotRunning(
+        f"no running suite found on {data_directory}; start it with: waggle serve --data-dir {data_directory}"
+    )

@@ -17,6 +17,7 @@ from services.gateway.descriptors import Descriptors
 from services.gateway.message_shape import MessageShapes
 from services.gateway.route_table import DEADLINE_MS, Route, compile_routes
 from services.gateway.settings import HttpLimits
+from services.runtime.transport import REQUEST_BYTES_MAX
 
 ENVOY_YAML: Final = Path(__file__).resolve().parent.parent / "deploy" / "envoy" / "envoy.yaml"
 
@@ -25,9 +26,6 @@ GATEWAY_DOCUMENTS: Final = ("/openapi.json",)
 
 STREAMING_SERVICES: Final = ("waggle.memory.v1.ImportService",)
 """Services for clients that have no JSON route. All others without one are internal, and out of reach at the edge."""
-
-GRPC_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of one request in gRPC: what gRPC itself takes where nobody says otherwise, and twice the largest JSON body."""
 
 # The edge waits a little longer than the gateway, so that the gateway's own answer to a late service comes first.
 _PATIENCE_S = 2
@@ -83,7 +81,7 @@ def edge_routes(routes: Iterable[Route], services: Sequence[str]) -> Iterator[st
         bound = f"idle_timeout: {_GRPC_IDLE_S}s" if is_stream else _duration(_CALL_S)
         target = f"{{ cluster: {cluster_of(service)}, timeout: 0s, {bound} }}"
         headers = f"[{anchors.share('grpc', grpc)}]"
-        buffered = "" if is_stream else f", typed_per_filter_config: {_buffer(anchors, GRPC_BYTES_MAX)}"
+        buffered = "" if is_stream else f", typed_per_filter_config: {_buffer(anchors, REQUEST_BYTES_MAX)}"
         match = f"{{ prefix: /{service}/, headers: {headers} }}"
         yield f"- {{ name: {service}, match: {match}, route: {target}{buffered} }}"
     headers = f"[{anchors.share('grpc', grpc)}]"

@@ -40,7 +40,7 @@ class ImportServicer(import_service_pb2_grpc.ImportServiceServicer):
         """Carry out commands in batches, reporting each batch once it is durable."""
         # Before anything is waited for: whoever may not import would otherwise hold a thread until it speaks.
         token = call_token(context)
-        company_id = self._access.recognize(token, capabilities=("memory_write",))
+        company_id = self._access.check(token, capabilities=("memory_write",))
         with self._admission.admit(company_id):
             yield from self._import(token, request_iterator)
 

@@ -54,36 +54,24 @@ class WorkspaceAccess:
         self.authority = authority
         self._slots = slots
 
-    def recognize(self, token: Token, *, capabilities: Sequence[str]) -> str:
-        """Return the company of a caller before anything of its request is known.
+    def check(self, token: Token, scope: Scope | None = None, *, capabilities: Sequence[str] = ()) -> str:
+        """Return the company of a caller, before its request is carried out or even known.
 
         Args:
             token: Of the caller.
+            scope: Must be reached; None while it is not known.
             capabilities: All of these are needed.
 
         Raises:
             Unauthorized: No valid credential.
-            Forbidden: A capability is missing.
+            Forbidden: A capability is missing, or the scope is not reached.
         """
         principal = run_transaction(
             self.store,
-            lambda transaction: self.authority.authorize(transaction, token, capabilities=capabilities),
+            lambda transaction: self.authority.authorize(transaction, token, capabilities=capabilities, scope=scope),
             prefetch=self.authority.first_round(token, None).keys,
         )
         return principal.company_id
-
-    def check(self, token: Token, scope: Scope) -> None:
-        """Authenticate a caller and its scope, without any capability yet.
-
-        Raises:
-            Unauthorized: No valid credential.
-            Forbidden: It does not reach the scope.
-        """
-        run_transaction(
-            self.store,
-            lambda transaction: self.authority.authorize(transaction, token, scope=scope),
-            prefetch=self.authority.first_round(token, None).keys,
-        )
 
     def write(
         self,

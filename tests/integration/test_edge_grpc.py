@@ -14,9 +14,9 @@ import grpc
 import httpx
 import pytest
 
-from scripts.generate_envoy import GRPC_BYTES_MAX
 from services.runtime.server import THREAD_COUNT
 from services.runtime.status import error_info
+from services.runtime.transport import REQUEST_BYTES_MAX
 from tests.harness.edge import Edge, running_edge, suit_tests
 from tests.harness.memory_messages import SCOPE, SPACE, import_create, import_requests
 from tests.harness.silent_streams import silent_streams
@@ -168,10 +168,10 @@ def test_requests_that_stall_hold_nobody_up(channel: grpc.Channel, bearer: Any) 
 
 def test_a_request_over_the_limit_is_refused_in_the_form_of_grpc(channel: grpc.Channel) -> None:
     """At the edge, which takes it whole: RESOURCE_EXHAUSTED, as a service would say."""
-    error = refusal(channel, IDENTITY, bytes(GRPC_BYTES_MAX - 4))
+    error = refusal(channel, IDENTITY, bytes(REQUEST_BYTES_MAX - 4))
     assert grpc.StatusCode.RESOURCE_EXHAUSTED == error.code()  # type: ignore[attr-defined]
     assert "the request is over the limit of the edge" == error.details()  # type: ignore[attr-defined]
-    fits = error_info(refusal(channel, IDENTITY, bytes(GRPC_BYTES_MAX - 5)))
+    fits = error_info(refusal(channel, IDENTITY, bytes(REQUEST_BYTES_MAX - 5)))
     assert fits is not None
     assert "invalid_request" == fits[0].reason
 

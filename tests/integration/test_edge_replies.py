@@ -218,7 +218,7 @@ def test_without_room_it_is_busy(scripted: Scripted, tmp_path: Path) -> None:
 
 
 def test_without_memory_it_is_busy(scripted: Scripted, tmp_path: Path) -> None:
-    """Refused before any route is looked for, on both listeners that speak JSON of their own."""
+    """Refused before any route is looked for."""
     with running_edge(tmp_path, with_heap(1), gateway=address_of(scripted)) as full:
         wait_until(lambda: ask(full.door, "GET", READ).status != 200, "the edge has seen how much it uses")
         assert_refused(ask(full.door, "GET", READ), 503, "retrieval_busy")

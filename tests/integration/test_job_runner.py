@@ -83,6 +83,12 @@ class Bench:
         job_id: str = receipt["job_id"]
         return job_id
 
+    def claim_and_lose_the_context(self) -> None:
+        """Let the runner claim a job and come no further."""
+        self.client.before_context = lose_the_answer
+        with pytest.raises(ConsumerTransportError):
+            self.runner.run_ready(go_on)
+
     def job(self, job_id: str) -> dict[str, Any]:
         found: dict[str, Any] = self.client.inspect(job_id)["job"]
         return found
@@ -144,9 +150,7 @@ def test_a_source_that_changes_after_the_claim(bench: Bench, api: Api) -> None:
 def test_a_lease_that_ends_before_anything_has_run(bench: Bench) -> None:
     """The answer with the context was lost, and the worker came back too late: by policy there is another attempt."""
     job_id = bench.create_job()
-    bench.client.before_context = lose_the_answer
-    with pytest.raises(ConsumerTransportError):
-        bench.runner.run_ready(go_on)
+    bench.claim_and_lose_the_context()
     bench.await_end_of_lease(job_id)
     bench.runner.resume(go_on)
     assert (["lost"], []) == (bench.told(job_id), bench.open_journals())
@@ -158,9 +162,7 @@ def test_a_lease_that_ends_before_anything_has_run(bench: Bench) -> None:
 def test_an_attempt_that_two_workers_recover(bench: Bench) -> None:
     """One of them does; the other has nothing to say about it."""
     job_id = bench.create_job()
-    bench.client.before_context = lose_the_answer
-    with pytest.raises(ConsumerTransportError):
-        bench.runner.run_ready(go_on)
+    bench.claim_and_lose_the_context()
     bench.await_end_of_lease(job_id)
     faster = bench.make_runner("faster", bench.connect(), RecoverPolicy.ANY)
     slower_client = bench.connect()
@@ -172,9 +174,7 @@ def test_an_attempt_that_two_workers_recover(bench: Bench) -> None:
 def test_a_journal_that_cannot_be_read(bench: Bench) -> None:
     """It is put away for a person, and other jobs are done."""
     job_id = bench.create_job()
-    bench.client.before_context = lose_the_answer
-    with pytest.raises(ConsumerTransportError):
-        bench.runner.run_ready(go_on)
+    bench.claim_and_lose_the_context()
     (journal,) = bench.open_journals()
     (journal / "consolidation.sqlite3").write_bytes(b"no database at all " * 1_000)
     other = bench.create_job()

@@ -13,6 +13,7 @@ from services.edge.configuration import load_deployed
 from services.gateway.descriptors import Descriptors
 from services.gateway.message_shape import MessageShapes
 from services.gateway.route_table import Route, compile_routes
+from services.runtime.transport import REQUEST_BYTES_MAX
 from tests.harness.edge import ENVOY_YAML, http_manager
 
 BUFFER = "envoy.filters.http.buffer"
@@ -153,7 +154,7 @@ def test_grpc_reaches_the_services_of_clients_and_no_other(service: str) -> None
     if is_routed or service == "waggle.memory.v1.ImportService":
         assert service.split(".")[1] == found["route"]["cluster"]
         buffered = found.get("typed_per_filter_config", {}).get(BUFFER, {}).get("buffer")
-        assert ({"max_request_bytes": generate_envoy.GRPC_BYTES_MAX} if is_routed else None) == buffered
+        assert ({"max_request_bytes": REQUEST_BYTES_MAX} if is_routed else None) == buffered
         assert found == find("POST", f"/{service}/Method", content_type="application/grpc-web-text")
     else:
         assert {"status": 404} == found["direct_response"]
